@@ -66,7 +66,7 @@ def test_an_answer_that_grew_is_read_anew(file: Written) -> None:
 def test_an_unchanged_file_is_not_read(file: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     rereader = reading(file)
     monkeypatch.setattr(reader, "read_foreign", lambda *_: pytest.fail("it was read"))
-    assert rereader.look().found is None
+    assert rereader.look().session is None
 
 
 def test_a_file_too_large_to_be_read_again_and_again_is_said(
@@ -74,7 +74,7 @@ def test_a_file_too_large_to_be_read_again_and_again_is_said(
 ) -> None:
     rereader = reading(file)
     monkeypatch.setattr(reader, "LIMIT", 10)
-    assert rereader.look().found is None, "it is as it was"
+    assert rereader.look().session is None, "it is as it was"
     file.add(user("more"))
     with pytest.raises(NoLongerFollowed, match="has changed: open it again"):
         rereader.look()

@@ -1,4 +1,4 @@
-"""What every reader shares: its result, JSON lines, and careful ways into JSON that somebody else wrote."""
+"""Shared by all readers: their result, JSON lines, and careful access to JSON of other programs."""
 
 import hashlib
 import json
@@ -28,8 +28,10 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class JsonObject(dict[str, Json]):
-    """An object of foreign JSON. A path leads to the field of a field …; where there is no such way, or what
-    stands there is of another type, a method gives nothing: an empty text, object or list, 0, None."""
+    """An object of foreign JSON, read by paths of field names.
+
+    Without a value of the right type at a path, a method returns an empty text, object or list, 0 or None.
+    """
 
     __slots__ = ()
 
@@ -42,6 +44,12 @@ class JsonObject(dict[str, Json]):
         """Its `type`."""
         kind = self.get("type")
         return kind if isinstance(kind, str) else ""
+
+    @property
+    def role(self) -> str:
+        """Its `role`."""
+        role = self.get("role")
+        return role if isinstance(role, str) else ""
 
     def at(self, *path: str) -> Json:
         value: Json = self
@@ -56,7 +64,7 @@ class JsonObject(dict[str, Json]):
         return value if isinstance(value, str) else ""
 
     def first(self, *keys: str) -> str:
-        """The first of these fields that holds a text."""
+        """Return the first of these fields that has a text."""
         return next(filter(None, map(self.text, keys)), "")
 
     def flag(self, key: str) -> bool:
@@ -74,7 +82,7 @@ class JsonObject(dict[str, Json]):
         return [JsonObject(item) if isinstance(item, dict) else JsonObject() for item in self.array(*path)]
 
     def pieces(self, *path: str) -> "list[JsonObject]":
-        """Those of the content of a message: a text is one piece; a list has texts and objects."""
+        """Return a message's content as pieces: it is a text, or a list of texts and objects."""
         value = self.at(*path)
         return [
             JsonObject(type="text", text=piece) if isinstance(piece, str) else JsonObject(piece)
@@ -86,14 +94,14 @@ class JsonObject(dict[str, Json]):
         return [value for value in self.array(*path) if isinstance(value, str)]
 
     def count(self, *path: str) -> int:
-        """A number of things: a whole number from 0 up, and 0 for what no count can be."""
+        """Return a whole number from 0 up; 0 for any other value."""
         value = self.at(*path)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
             return 0
         return int(value)
 
     def time(self, *path: str, unit: float = 1000) -> datetime | None:
-        """A moment, from ISO 8601 text or from a number since 1970, `unit` of which are a second."""
+        """Return a time: ISO 8601, or a number since 1970 with `unit` to the second."""
         try:
             match self.at(*path):
                 case str() as text:
@@ -109,7 +117,7 @@ class JsonObject(dict[str, Json]):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many messages a request had, its system prompt aside, by the count in the file."""
+    """The file's count of a request's messages, without the system prompt."""
 
     before: int
     """The index of the first entry that was not there yet."""
@@ -118,7 +126,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class ForeignSession:
-    """A session read from a file that may not be ours. The file itself is never written to."""
+    """A session read from another agent's file, which is never written to."""
 
     format: str
     header: SessionHeader
@@ -126,34 +134,34 @@ class ForeignSession:
     """In index order; an index is the position of its record among the file's non-empty lines, from 0."""
     damage: Damage
     notes: tuple[str, ...] = ()
-    """What a reader should know: what was left out, and why. Sentences."""
+    """Sentences for people: which parts were left out, and why."""
     counted: tuple[Counted, ...] = ()
-    """What the file says of its requests, oldest first: held against the view by `reader.checked`."""
+    """The file's counts of its requests, oldest first: `reader.checked` compares them with the view."""
     children: "tuple[ForeignChild, ...]" = ()
     """Its subagents. Each has a marker among the entries."""
     digests: "Digests | None" = None
-    """What came of the digests in the files; None where their format has none."""
+    """The checked digests of the files; None if their format has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """Digests of documents and records that lie beside them, recomputed."""
+    """Recomputed digests of documents and records."""
 
     checked: int
     faults: tuple[str, ...] = ()
-    """What differs from its digest, or breaks the chain. Each is a sentence without its end."""
+    """Differences from a digest, and breaks of the chain. Each is a sentence without its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignChild:
-    """A subagent's session, and what is known of how it came about."""
+    """A subagent's session, and the call that started it."""
 
     session: ForeignSession
     agent: str = ""
     title: str = ""
     """Its task, in one line."""
     call_id: str = ""
-    """The call that started it; empty where nothing says which."""
+    """Empty if unknown."""
 
     @property
     def id(self) -> str:
@@ -161,14 +169,14 @@ class ForeignChild:
 
     @property
     def prompt(self) -> str:
-        said = (entry.text for entry in self.session.entries if isinstance(entry, UserMessage))
-        return next(said, "")
+        prompts = (entry.text for entry in self.session.entries if isinstance(entry, UserMessage))
+        return next(prompts, "")
 
     @property
     def marker(self) -> Subagent:
-        """What stands for it in the history of its parent."""
-        known = describe(self.session.header, self.session.entries).title
-        title = clip_cells(self.title or known or self.prompt, TITLE_CELLS)
+        """Its entry in the history of its parent."""
+        described = describe(self.session.header, self.session.entries).title
+        title = clip_cells(self.title or described or self.prompt, TITLE_CELLS)
         return Subagent(child=self.id, call_id=self.call_id, agent=clip_cells(self.agent, 40), title=title)
 
 
@@ -178,21 +186,21 @@ _CHILD_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 def child_of(
     session: ForeignSession, identity: str, *, agent: str = "", title: str = "", call_id: str = ""
 ) -> ForeignChild:
-    """A subagent of this id. A folder is going to have that name: one that may lead elsewhere is hashed."""
+    """Return a subagent of this id, hashed if it cannot name a folder."""
     safe = identity if _CHILD_ID.fullmatch(identity) else hashlib.sha256(identity.encode()).hexdigest()[:12]
     header = session.header.model_copy(update={"id": safe})
     return ForeignChild(replace(session, header=header), agent, title, call_id)
 
 
 def marked_child(session: ForeignSession, name: str, above: Iterable[Entry]) -> ForeignChild:
-    """A subagent of ours in the folder of this name; the marker in the history `above` it says the rest."""
+    """Return a subagent of ours, described by its marker in its parent's history."""
     markers = (entry for entry in above if isinstance(entry, Subagent) and entry.child == name)
     marker = next(markers, Subagent(child=name, call_id="", agent=""))
     return child_of(session, name, agent=marker.agent, title=marker.title, call_id=marker.call_id)
 
 
 def child_in(read: Callable[[bytes, Path], ForeignSession], file: Path) -> ForeignSession | None:
-    """The session of a subagent in a file; None where it holds none."""
+    """Read the session of a subagent in a file, if there is one."""
     try:
         return read(bytes_in(file), file)
     except FoldlineError:
@@ -205,7 +213,7 @@ def child_in(read: Callable[[bytes, Path], ForeignSession], file: Path) -> Forei
 @dataclass(frozen=True, slots=True)
 class JsonLine:
     position: int
-    """Among the non-empty lines, from 0."""
+    """Its place among the non-empty lines, from 0."""
     record: JsonObject
 
     @property
@@ -219,7 +227,7 @@ class JsonLine:
 
 
 def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
-    """The objects of a JSONL file. What is torn, undecodable or full of NULs is counted."""
+    """Parse the objects of a JSONL file; count torn and undecodable lines."""
     lines: list[JsonLine] = []
     damaged: list[int] = []
     position = 0
@@ -240,10 +248,10 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
 def known_lines(
     data: bytes, path: Path, recognises: Callable[[JsonObject], bool], lacks: str
 ) -> tuple[list[JsonLine], Damage]:
-    """The same, of a file that has to be of one format.
+    """Parse a file that must have a record of one format.
 
     Raises:
-        FoldlineError: it is none: `lacks` says what it has not, the end of a sentence.
+        FoldlineError: it has none. `lacks`, the end of the sentence, names the missing record.
     """
     lines, damage = json_lines(data)
     if not any(recognises(line.record) for line in lines):
@@ -252,13 +260,15 @@ def known_lines(
 
 
 def unglued(line: bytes) -> list[bytes]:
-    """The objects of a line, of which it has several where a writer was torn away before a line's end."""
+    """Split a line into its objects: several, if a writer was stopped before a line's end."""
     return [line] if b'}{"' not in line else _GLUED.split(line)
 
 
 def parse_object(text: bytes) -> JsonObject | None:
-    """The JSON object this is, with text that can be encoded again; None where it is none, or is nested so
-    deep that it could not be written again."""
+    """Parse an object that can be written again.
+
+    Return None for other JSON, broken JSON, and JSON nested too deep. Text without an encoding is mended.
+    """
     try:
         value = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -269,7 +279,7 @@ def parse_object(text: bytes) -> JsonObject | None:
 
 
 def bytes_in(path: Path) -> bytes:
-    """The content of a file that only adds to what is known; nothing where it cannot be had."""
+    """Return the content of an optional file; empty if it cannot be read."""
     try:
         return read_regular(path)
     except OSError:
@@ -277,15 +287,12 @@ def bytes_in(path: Path) -> bytes:
 
 
 def object_in(path: Path) -> JsonObject:
-    """The JSON object in such a file; an empty one where there is none."""
+    """Return the JSON object in an optional file; empty if there is none."""
     return parse_object(bytes_in(path)) or JsonObject()
 
 
 def parse_document(data: bytes, name: str) -> JsonObject | None:
-    """A document that is an object or a list; a list comes back as an object that has it by this name.
-
-    A list is parsed as an object around it: the same mending of half characters then serves both.
-    """
+    """Parse a document: an object, or a list, which becomes an object with a field of this name."""
     return parse_object(data) or parse_object(f'{{"{name}":'.encode() + data + b"}")
 
 
@@ -306,7 +313,7 @@ def _is_too_deep(text: bytes, value: Json) -> bool:
 
 
 def _mended(value: Json) -> Json:
-    """Half characters, which JSON can spell and UTF-8 cannot, become replacement characters."""
+    """Replace lone surrogates, which UTF-8 cannot encode."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""What a file is, judged by its content: a format that can be read here, or at least named."""
+"""Tells the format of a file by its content, also of some that cannot be read."""
 
 import json
 import re
@@ -22,21 +22,21 @@ Format = Literal[
 class Head:
     lines: list[JsonObject]
     document: JsonObject
-    """The whole of it, where it is one object; empty where it is none."""
+    """The whole file, if it is one object; else empty."""
     items: list[JsonObject]
-    """The objects of the list that it is; empty where it is none."""
+    """The objects of the file's list; empty if it is no list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignFormat:
-    """A format, and the module that knows it, which is imported only when a file is to be read."""
+    """A format and its reader, which is imported only to read a file."""
 
     name: Format
     title: str
     folder: str
     """The folder of `readers` whose module `reader` has the functions `recognises` and `read`."""
     sees: Literal["lines", "document", "messages"] = "lines"
-    """What is recognised: any line, the document that it is, or its messages together."""
+    """The argument of `recognises`: any line, the document, or all messages."""
 
     def recognises(self, head: Head) -> bool:
         recognises = self._reader().recognises
@@ -49,7 +49,7 @@ class ForeignFormat:
                 return bool(recognises(head.lines or head.items or [head.document]))
 
     def read(self, data: bytes, path: Path) -> ForeignSession:
-        """Raises FoldlineError where nothing in the file is a record of this format."""
+        """Read a file. Raises FoldlineError without a record of this format."""
         session: ForeignSession = self._reader().read(data, path)
         return session
 
@@ -74,25 +74,25 @@ FOREIGN = (
 """OpenAI chat comes last: others hold messages with roles, too. Qwen Code comes before Claude Code,
 whose records look alike."""
 
-FORMATS: tuple[Format, ...] = ("foldline", *(known.name for known in FOREIGN))
+FORMATS: tuple[Format, ...] = ("foldline", *(foreign.name for foreign in FOREIGN))
 
 
 _LINES_LOOKED_AT = 20
 _TELLING = re.compile(rb'"tool_use"|"toolRequest"')
-"""Tells what a chat is whose first lines are talk alone: the first line that holds it is looked at, too."""
+"""The first line with one of these is looked at, too: a chat's first lines may all be talk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A file without a reader. `what` ends the sentence "it …"."""
+    """A file without a reader. `what` is the end of the sentence "it …"."""
 
     what: str
     instead: str = ""
-    """What to do about it: the rest of the sentence. Where it is empty, what can be read is said."""
+    """The way out, as the end of the sentence. If empty, the readable formats are listed."""
 
 
 def detect(data: bytes) -> Format | Unreadable:
-    """The format of a file with this content."""
+    """Return the format of a file with this content."""
     if not data.strip(b"\0 \t\r\n"):
         return Unreadable("is empty")
     if is_our_header(data.split(b"\n", 1)[0]):
@@ -101,14 +101,14 @@ def detect(data: bytes) -> Format | Unreadable:
     refusal = refusal_of(head)
     if refusal is not None:
         return Unreadable(f"seems to be {refusal.name}, which cannot be read yet", refusal.instead)
-    for known in FOREIGN:
-        if known.recognises(head):
-            return known.name
-    return Unreadable(_what_else(data, head))
+    for foreign in FOREIGN:
+        if foreign.recognises(head):
+            return foreign.name
+    return Unreadable(_description(data, head))
 
 
 def _head(data: bytes) -> Head:
-    """A document that is spread over lines has none that count: pieces of it may look like records."""
+    """Parse the start of a file. Lines of a document spread over lines do not count."""
     value = _document(data)
     lines = _head_records(data) if value is None or b"\n" not in data.strip() else []
     items = [JsonObject(item) for item in value if isinstance(item, dict)] if isinstance(value, list) else []
@@ -123,20 +123,20 @@ def _document(data: bytes) -> Json:
 
 
 def _head_records(data: bytes) -> list[JsonObject]:
-    """The first JSON objects of a file that has one a line; none where most lines are something else."""
+    """Return the first JSON objects of a file with one a line."""
     split = data.split(b"\n", _LINES_LOOKED_AT)
-    telling = _TELLING.search(split.pop()) if len(split) > _LINES_LOOKED_AT else None
-    if telling is not None:
-        rest = telling.string
-        start, end = rest.rfind(b"\n", 0, telling.start()) + 1, rest.find(b"\n", telling.end())
-        split.append(rest[start : end if end >= 0 else len(rest)])
+    if len(split) > _LINES_LOOKED_AT:
+        later = split.pop()
+        if match := _TELLING.search(later):
+            start, end = later.rfind(b"\n", 0, match.start()) + 1, later.find(b"\n", match.end())
+            split.append(later[start : end if end >= 0 else len(later)])
     lines = [line.strip(b"\0 \t\r") for line in split]
     lines = [piece for line in lines if line for piece in unglued(line)]
     records = [record for line in lines if (record := parse_object(line)) is not None]
     return records if 2 * len(records) >= len(lines) - 1 else []
 
 
-def _what_else(data: bytes, head: Head) -> str:
+def _description(data: bytes, head: Head) -> str:
     if b"\0" in data[:65536] and not head.lines:
         return "is a binary file"
     if len(head.lines) > 1:
@@ -159,17 +159,17 @@ _Test = Callable[[JsonObject], bool]
 class Refusal:
     name: str
     instead: str = ""
-    """The command that exports such a session, or that there is none; the end of a sentence."""
+    """The command that exports the session, if there is one; the end of a sentence."""
     line: _Test = lambda record: False
     document: _Test = lambda document: False
     message: _Test = lambda message: False
-    """Tells the first object of a list, or of the list `messages`."""
+    """Tests the first object of a list, or of the list `messages`."""
     tables: tuple[frozenset[str], ...] = ()
 
 
 def _is_cursor(record: JsonObject) -> bool:
-    spoken = record.get("role") in ("user", "assistant") and "type" not in record and "uuid" not in record
-    return spoken and isinstance(record.at("message", "content"), list)
+    is_message = record.get("role") in ("user", "assistant") and "type" not in record and "uuid" not in record
+    return is_message and isinstance(record.at("message", "content"), list)
 
 
 def _is_droid(record: JsonObject) -> bool:
@@ -187,8 +187,8 @@ def _is_droid(record: JsonObject) -> bool:
 
 
 def _is_grok(record: JsonObject) -> bool:
-    spoken = record.get("type") in ("system", "user", "assistant", "tool_result") and "content" in record
-    return spoken and {"id", "uuid", "role", "message", "timestamp"}.isdisjoint(record)
+    is_message = record.get("type") in ("system", "user", "assistant", "tool_result") and "content" in record
+    return is_message and {"id", "uuid", "role", "message", "timestamp"}.isdisjoint(record)
 
 
 def _is_openhands(record: JsonObject) -> bool:
@@ -242,13 +242,14 @@ REFUSALS = (
 def refusal_of(head: Head) -> Refusal | None:
     listed = head.items or head.document.objects("messages")
     by_line = (refusal for record in head.lines for refusal in REFUSALS if refusal.line(record))
-    whole = (
+    by_document = (
         refusal
         for refusal in REFUSALS
         if (head.document and refusal.document(head.document)) or (listed and refusal.message(listed[0]))
     )
-    return next(by_line, next(whole, None))
+    return next(by_line, next(by_document, None))
 
 
 def refused_database(tables: set[str]) -> Refusal | None:
-    return next((one for one in REFUSALS if any(names <= tables for names in one.tables)), None)
+    refusals = (refusal for refusal in REFUSALS if any(names <= tables for names in refusal.tables))
+    return next(refusals, None)

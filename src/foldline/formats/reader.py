@@ -1,4 +1,4 @@
-"""Read any session file, hold it against what it says itself, and read it anew as it grows."""
+"""Reads any session file, checks it against its own counts, and follows it as it grows."""
 
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
@@ -21,24 +21,23 @@ from .detection import FOREIGN, FORMATS, Unreadable, detect
 from .parts import by_kind
 
 _OF_FOLDERS = (EVENTS, "context.jsonl", "opencode.db", "CURRENT")
-"""What a session is read by that is a folder."""
+"""The file to read in the folder of a session."""
 _SQLITE = b"SQLite format 3\0"
 _ZIP = b"PK\x03\x04"
 """Begins a zip file: of all files that are read, only our sessions as one file are any."""
 
 
 def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
-    """The session in a file, or in a session folder of ours, or in one of ours as one file. Only reads.
+    """Read the session in a file or in a session's folder.
 
     `format` is one of `FORMATS` and overrides detection.
 
     Raises:
-        FoldlineError: no such file, not a session, of a format without a reader, or one of many records in
-            which the reader found no message.
+        FoldlineError: no such file, no session, a format without a reader, or many records and no message.
     """
     path = typed_path(os.fspath(path))
     if format is not None and format not in FORMATS:
-        raise FoldlineError(f"There is no format {format!r}: Foldline reads {_known()}.")
+        raise FoldlineError(f"There is no format {format!r}: Foldline reads {_readable()}.")
     path = session_file(path)
     if format in (None, "opencode") and _begins(file_of(path), _SQLITE):
         return _read_database(path)
@@ -51,53 +50,54 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
         return read_bundled(data, path)
     name = format or detect(data)
     if isinstance(name, Unreadable):
-        raise FoldlineError(f"{path} {name.what}: {name.instead or f'Foldline reads {_known()}'}.")
-    for known in FOREIGN:
-        if known.name == name:
-            return checked(known.read(data, path), known.title, path)
+        raise FoldlineError(f"{path} {name.what}: {name.instead or f'Foldline reads {_readable()}'}.")
+    for candidate in FOREIGN:
+        if candidate.name == name:
+            return checked(candidate.read(data, path), candidate.title, path)
     loaded = parse_log(data, path)
     notes = (f"{loaded.damage}.",) if loaded.damage else ()
     return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
 
 
-def _subagent(found: ForeignSession, path: Path) -> ForeignSession:
-    """The subagent of this session whose id the path ends in."""
-    below = list(found.children)
-    for child in below:
-        below += child.session.children
-    sessions = {child.id: child.session for child in below}
-    return replace(sessions[named_child(path.parent, path.name, sessions)], format=found.format)
+def _subagent(session: ForeignSession, path: Path) -> ForeignSession:
+    """Return the subagent that the end of the path names."""
+    children = list(session.children)
+    for child in children:
+        children += child.session.children
+    sessions = {child.id: child.session for child in children}
+    return replace(sessions[named_child(path.parent, path.name, sessions)], format=session.format)
 
 
 def session_file(path: Path) -> Path:
-    """The file to read a session by, where this is the folder of one: of ours, of klaude-code, kimi-cli,
-    Copilot CLI or mistral-vibe; of opencode's folder of sessions, the newest.
+    """Return the file to read in the folder of a session.
+
+    The folder is one of ours, of klaude-code, kimi-cli, Copilot CLI or mistral-vibe, or opencode's folder of
+    sessions, of which the newest is read.
 
     Raises:
         FoldlineError: it is another folder.
     """
     if not is_folder(path):
         return path
-    found = next((path / name for name in _OF_FOLDERS if is_file(path / name)), None)
-    if found is None and (is_folder(path / "session") or is_folder(path / "storage")):
-        found = _newest_stored(path)
-    if found is None:
+    file = next((path / name for name in _OF_FOLDERS if is_file(path / name)), None)
+    if file is None and (is_folder(path / "session") or is_folder(path / "storage")):
+        file = _newest_stored(path)
+    if file is None:
         *others, last = _OF_FOLDERS
         without = f"{', '.join(others)} or {last}"
         raise FoldlineError(
             f"{path} is a folder without {without}: name a session file, or the folder of a session."
         )
-    return found
+    return file
 
 
 def file_of(path: Path) -> Path:
-    """The file that a session is in. One of several in it, in a database or of a subagent, is named by its id
-    behind the file."""
+    """Return the file of a session named by `FILE` or `FILE/ID`."""
     return path.parent if is_file(path.parent) else path
 
 
 def as_utf8(data: bytes) -> bytes:
-    """A text file as UTF-8, without a mark of its encoding. PowerShell's `>` writes UTF-16."""
+    """Return a text as UTF-8 without a BOM. PowerShell's `>` writes UTF-16."""
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return data.decode("utf-16", "replace").encode()
     for opening, encoding in _BARE_UTF16.items():
@@ -107,7 +107,7 @@ def as_utf8(data: bytes) -> bytes:
 
 
 _BARE_UTF16 = {b"{\0": "utf-16-le", b"[\0": "utf-16-le", b"\0{": "utf-16-be", b"\0[": "utf-16-be"}
-"""How JSON in UTF-16 begins where no mark says so."""
+"""Beginnings of JSON in UTF-16 without a BOM."""
 
 
 def _begins(path: Path, magic: bytes) -> bool:
@@ -129,7 +129,9 @@ def _read_database(path: Path) -> ForeignSession:
         return checked(read, "opencode", path)
     refusal = refused_database(tables)
     if refusal is None:
-        raise FoldlineError(f"{file} is a database, but of no agent known here: Foldline reads {_known()}.")
+        raise FoldlineError(
+            f"{file} is a database, but of no agent known here: Foldline reads {_readable()}."
+        )
     raise FoldlineError(f"{file} seems to be {refusal.name}, which cannot be read yet: {refusal.instead}.")
 
 
@@ -150,15 +152,16 @@ def _read(path: Path) -> bytes:
         raise FoldlineError(f"{path} cannot be read: {system_words(error)}.") from None
 
 
-def _known() -> str:
+def _readable() -> str:
     *others, last = (
-        known.title if known.title == known.name else f"{known.title} ({known.name})" for known in FOREIGN
+        foreign.title if foreign.title == foreign.name else f"{foreign.title} ({foreign.name})"
+        for foreign in FOREIGN
     )
     return f"its own sessions (foldline) and those of {', '.join(others)} and {last}"
 
 
 _MANY = 10
-"""Records from which on a session without a message is none that was opened and left, but one misread."""
+"""A session of so many records without a message was misread, not left empty."""
 _SLACK = 0.25, 3
 """The part and the number by which two counts of messages may differ: agents join neighbours as they send."""
 _OVERHEAD = 80_000
@@ -169,37 +172,39 @@ recorded sessions that were read rightly fell short by a quarter."""
 _TOO_MANY = 1.3, 3_000
 """How much what was read may exceed a report: a factor, and tokens on top."""
 _LEAST_REPORT = 1_000
-"""Tokens below which a report is none of a coding agent's request: some stand for a stream that had begun."""
+"""A smaller report is not of a coding agent's request: some are of a stream that had only begun."""
 
 
-def checked(found: ForeignSession, title: str, path: Path) -> ForeignSession:
-    """The session, with a note on each count of the file's own that differs from the view.
+def checked(session: ForeignSession, title: str, path: Path) -> ForeignSession:
+    """Add a note on each of the file's counts that differs from the view.
 
-    `title` is whose session it is.
+    Args:
+        title: the agent.
 
     Raises:
-        FoldlineError: it has many records, and none became a message for the model.
+        FoldlineError: it has many records, but no message.
     """
-    projection, differences = _projected(found)
+    projection, differences = _projected(session)
     if any(not is_preamble(item.message) for item in projection.view) or projection.markers:
-        return replace(found, notes=(*found.notes, *differences))
-    unread = [entry for entry in found.entries if isinstance(entry, Unknown)]
+        return replace(session, notes=(*session.notes, *differences))
+    unread = [entry for entry in session.entries if isinstance(entry, Unknown)]
     if len(unread) >= _MANY:
         kinds = by_kind(entry.type.partition(".")[2] for entry in unread)
         raise FoldlineError(
             f"{path} has {len(unread)} records of {title}, and none of them became a message: this version "
             f"of the format is not known here (kinds of records: {kinds})."
         )
-    return replace(found, notes=(*found.notes, "There is no message in it."))
+    return replace(session, notes=(*session.notes, "There is no message in it."))
 
 
-def _projected(found: ForeignSession) -> tuple[Projection, Sequence[str]]:
+def _projected(session: ForeignSession) -> tuple[Projection, Sequence[str]]:
+    """Return the projection, and notes on differing counts of messages and tokens."""
     projection = Projection()
-    newest = found.counted[-1] if found.counted else None
+    newest = session.counted[-1] if session.counted else None
     messages = ""
     report: tuple[AssistantMessage, int, int] | None = None
     overhead = _OVERHEAD
-    for entry in found.entries:
+    for entry in session.entries:
         if newest is not None and entry.index >= newest.before:
             messages, newest = _messages_note(projection, newest), None
         if isinstance(entry, AssistantMessage) and entry.usage and entry.usage.input >= _LEAST_REPORT:
@@ -227,25 +232,25 @@ def _messages_note(projection: Projection, counted: Counted) -> str:
 
 
 def _tokens_note(answer: AssistantMessage, read: int, thought: int, overhead: int) -> str:
-    """`read` and `thought` are estimates of the view before the answer: its text, and its reasoning."""
+    """Compare a report with estimates of the view before it: text and reasoning."""
     reported = answer.usage.input if answer.usage else 0
     factor, more = _TOO_MANY
     part, fewer = _TOO_FEW
     missing = reported - read - thought - overhead
     if read > factor * reported + more:
-        rest = "the model saw less than the view shows"
+        conclusion = "the model saw less than the view shows"
     elif missing > max(fewer, part * reported):
-        rest = "the model saw more than the view shows"
+        conclusion = "the model saw more than the view shows"
     else:
         return ""
     return (
         f"The last request had {reported:,} tokens by the provider's count, what was read of it comes to "
-        f"about {read:,}: {rest}."
+        f"about {read:,}: {conclusion}."
     )
 
 
 LIMIT = 8_000_000
-"""Bytes up to which a file is read anew: a tenth of a second, beside what the reader does."""
+"""Bytes up to which a file is read again as it changes: this takes a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,66 +258,68 @@ class Reread:
     size: int
     changed_at: int
     """As the file system counts, in ns."""
-    found: ForeignSession | None
+    session: ForeignSession | None
 
 
 class Rereader:
-    """A foreign session and its file. Other agents lock nothing: who writes is not known.
+    """Follows a foreign session in its file, which other agents do not lock.
 
-    Their records do not map to entries one by one, so that the newest entries may change as the file grows;
-    `session` is then another one.
+    As the file grows, the newest entries may change, since records are not entries; `session` is then a new
+    object.
     """
 
     holder: Holder | None = None
 
     def __init__(self, path: Path, format: str | None, session: Session) -> None:
-        """`session` is what `read_foreign` made of the file, as this format."""
+        """Follow a session that was read from the file as this format."""
         self.session = session
         self._path = path
         self._format = format
         status = file_of(path).stat()
-        self._known = Reread(status.st_size, status.st_mtime_ns, None)
+        self._last = Reread(status.st_size, status.st_mtime_ns, None)
 
     @classmethod
     def read(cls, path: Path, format: str | None) -> "Rereader":
-        """Reads it. Raises FoldlineError."""
-        found = read_foreign(path, format)
-        return cls(path, found.format, Session.from_entries(found.header, found.entries, damage=found.damage))
+        """Read the file. Raises FoldlineError."""
+        session = read_foreign(path, format)
+        return cls(
+            path, session.format, Session.from_entries(session.header, session.entries, damage=session.damage)
+        )
 
     def child(self, id: str) -> "Rereader":
-        """The same of one of its subagents. Raises FoldlineError."""
+        """Read one of its subagents. Raises FoldlineError."""
         return self.read(self._path / id, self._format)
 
     def look(self) -> Reread:
-        """What the file holds now, without taking it in: for a thread. One `stat` where nothing changed.
+        """Read the file again if it changed, without taking it in. Runs in a thread.
 
         Raises:
-            NoLongerFollowed: it is gone, too large to be read again and again, or not what it was.
+            NoLongerFollowed: it is gone, too large, or no session any more.
         """
         try:
             status = file_of(self._path).stat()
         except OSError:
             raise NoLongerFollowed(f"{self._path} was moved or deleted: what was read of it stays.") from None
-        if (status.st_size, status.st_mtime_ns) == (self._known.size, self._known.changed_at):
+        if (status.st_size, status.st_mtime_ns) == (self._last.size, self._last.changed_at):
             return Reread(status.st_size, status.st_mtime_ns, None)
         if status.st_size > LIMIT:
             raise NoLongerFollowed(f"{self._path} has changed: open it again to see it as it is now.")
         try:
-            found = read_foreign(self._path, self._format)
+            session = read_foreign(self._path, self._format)
         except FoldlineError as error:
             raise NoLongerFollowed(f"{error} What was read before stays.") from None
-        return Reread(status.st_size, status.st_mtime_ns, found)
+        return Reread(status.st_size, status.st_mtime_ns, session)
 
     def take(self, look: Reread) -> list[Entry]:
-        """Take in what was seen; the entries beyond those that are as they were."""
-        self._known = look
-        if look.found is None:
+        """Take in a new reading; return the entries from the first change on."""
+        self._last = look
+        if look.session is None:
             return []
-        before, now = list(self.session.entries), list(look.found.entries)
+        before, now = list(self.session.entries), list(look.session.entries)
         same = same_start(before, now)
         if same < len(before):
-            self.session = Session.from_entries(look.found.header, now, damage=look.found.damage)
+            self.session = Session.from_entries(look.session.header, now, damage=look.session.damage)
         else:
-            self.session.damage = look.found.damage
+            self.session.damage = look.session.damage
             self.session.take_in(now[same:])
         return now[same:]

@@ -1,7 +1,7 @@
-"""Entries as a reader gathers them, and the context of the other agent's model at each moment.
+"""Entries as a reader gathers them, and the other model's context at each moment.
 
-Readers ask for that context to say what a compaction covered and kept. It is the projection of the entries
-so far, the same that shows a session of ours.
+The context is the projection of the entries so far, as for a session of ours. From it, a reader says what a
+compaction covered and kept.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -27,11 +27,9 @@ from foldline.protocol import (
     Revert,
     SessionHeader,
     SystemMessage,
-    ThinkingPart,
     ToolCallPart,
     ToolResultMessage,
     Unknown,
-    UserMessage,
 )
 from foldline.sequences import grouped
 
@@ -39,8 +37,6 @@ from .base import EPOCH, Counted, Digests, ForeignChild, ForeignSession, Json, J
 from .parts import LONGEST_KIND, arguments_of, left_out_note, parts_of, text_in, unknown_note
 from .tool_results import Changes, tool_result
 
-_SNAPSHOT = "<state_snapshot>"
-"""What Gemini CLI and Qwen Code ask their models to put around a summary."""
 _UNDONE = ("reverted", "cleared", "dropped")
 _BOOKKEEPING = frozenset({"usage", "tokens_after"})
 """Fields of an entry that change nothing in the model's context."""
@@ -48,10 +44,10 @@ _BOOKKEEPING = frozenset({"usage", "tokens_after"})
 
 @dataclass
 class Transcript:
-    """Entries by their index, with everything that a reader keeps of them while it reads."""
+    """The entries read so far, by index, with the calls, results and subagents among them."""
 
     agent: str
-    """How the types of records begin that become no entry of ours."""
+    """Begins the types of records that stay as they are."""
     entries: dict[int, Entry] = field(default_factory=dict)
     calls: dict[str, ToolCallPart] = field(default_factory=dict)
     """The tool calls made so far, by id."""
@@ -59,6 +55,8 @@ class Transcript:
     """The kinds of pieces of messages that cannot be shown."""
     children: dict[str, ForeignChild] = field(default_factory=dict)
     """The subagents, by id: each is marked behind the call that started it, or else at the end."""
+    counted: list[Counted] = field(default_factory=list)
+    """The file's counts of its requests' messages."""
     _marked: set[str] = field(default_factory=set)
     _last: int = -1
     _shift: int = 0
@@ -69,10 +67,10 @@ class Transcript:
     """Indices of entries that the projection has not taken in yet."""
 
     def next_index(self, position: int = 0) -> int:
-        """Return an index for one more entry of the record at this place in its file.
+        """Take the next index: the record's place in its file, if free.
 
-        It is the place, as far as that is free. Where a record came to several entries, the indices after it
-        are later than the places; where no places are given, an index counts entries.
+        After a record of several entries, the indices are later than the places. Without places, an index
+        counts entries.
         """
         if position + self._shift <= self._last:
             self._shift = self._last + 1 - position
@@ -83,8 +81,10 @@ class Transcript:
         return self.put(self.next_index(position), entry, at)
 
     def put(self, index: int, entry: Entry, at: datetime | None = None) -> int:
-        """Add an entry at an index that was taken before. Entries may come in any order until somebody asks
-        for the context."""
+        """Add an entry at an index that was taken before.
+
+        Adding in index order is cheapest: a late entry has the later ones projected again.
+        """
         entry = self.entries[index] = entry.model_copy(update={"index": index, "at": at})
         self._unprojected.append(index)
         if isinstance(entry, AssistantMessage):
@@ -97,17 +97,17 @@ class Transcript:
     def _mark(self, calls: Iterable[ToolCallPart], at: datetime | None) -> None:
         """Add a marker for each subagent that one of these calls started."""
         for call in calls:
-            for child in [one for one in self.children.values() if one.id not in self._marked]:
-                arguments = arguments_of(call)
-                said = arguments.first("prompt", "message", "task")
-                if child.call_id == call.call_id or (not child.call_id and said and said == child.prompt):
-                    known = replace(
+            arguments = arguments_of(call)
+            prompt = arguments.first("prompt", "message", "task")
+            for child in [child for child in self.children.values() if child.id not in self._marked]:
+                if child.call_id == call.call_id or (not child.call_id and prompt and prompt == child.prompt):
+                    started = replace(
                         child,
                         call_id=call.call_id,
                         agent=child.agent or arguments.first("subagent_type", "agent_type", "subagent_name"),
                         title=child.title or arguments.text("description"),
                     )
-                    self._add_marker(known, at)
+                    self._add_marker(started, at)
 
     def _add_marker(self, child: ForeignChild, at: datetime | None) -> None:
         self._marked.add(child.id)
@@ -125,7 +125,7 @@ class Transcript:
 
     @property
     def projection(self) -> Projection:
-        """The entries so far, projected as those of a session of ours are."""
+        """The entries so far, projected like those of our sessions."""
         new = sorted(self._unprojected)
         self._unprojected = []
         if new and new[0] <= self._projection.last_index:
@@ -136,58 +136,65 @@ class Transcript:
         return self._projection
 
     def _project_anew(self) -> None:
-        """An entry changed, or came late, after a later one had been projected."""
+        """Start over, as an entry changed or came late."""
         self._projection = Projection()
         self._unprojected = list(self.entries)
 
     def context(self) -> list[int]:
-        """The indices of the messages that the model has, in its order, without the system prompt.
+        """Return the indices of the model's messages, in its order.
 
-        A summary has the index of its compaction.
+        The system prompt is left out. A summary has the index of its compaction.
         """
         indices = (item.index for item in self.projection.view)
         return [index for index in indices if not isinstance(self.entries[index], SystemMessage)]
 
     def messages(self) -> list[int]:
-        """The same without summaries."""
+        """Return the same without summaries."""
         return [index for index in self.context() if not isinstance(self.entries[index], Compaction)]
 
+    def visible(self) -> dict[int, BaseMessage]:
+        """Return the messages that the model has, by index, without prompt and summaries."""
+        return {index: self.message(index) for index in self.messages()}
+
+    def add_children(self, children: Iterable[ForeignChild]) -> None:
+        self.children.update({child.id: child for child in children})
+
     def not_undone(self) -> list[int]:
-        """Return all messages but those that were reverted, cleared or dropped; compacted ones, too."""
+        """Return the messages not reverted, cleared or dropped, also compacted ones."""
         fate = self.projection.fate
         messages = (entry.index for entry in self.in_order() if isinstance(entry, BaseMessage))
         return [index for index in messages if fate(index).kind not in _UNDONE]
 
     def newest_summary(self) -> Compaction | None:
-        """The newest compaction whose summary is in the context."""
+        """Return the newest compaction with its summary in the context."""
         summaries = (self.entries[item.index] for item in self.projection.view if is_summary(item.message))
         newest = max(summaries, key=lambda entry: entry.index, default=None)
         return newest if isinstance(newest, Compaction) else None
 
     def whole_groups(self, indices: Iterable[int]) -> list[int]:
-        """These messages in order, each answer with all its results, each result with its answer."""
+        """Return these messages in order, with the rest of each tool group."""
         groups = {self.projection.group(index) for index in indices}
         return self._in_groups([index for group in sorted(groups) for index in group])
 
     def _in_groups(self, indices: Sequence[int]) -> list[int]:
-        """These messages with each result right behind its call; without those that no view can hold."""
-        chosen, here = set(indices), {item.index for item in self.projection.view}
-        together: list[int] = []
+        """Put each result right behind its call; leave out messages that no view can hold."""
+        chosen, in_view = set(indices), {item.index for item in self.projection.view}
+        grouped_indices: list[int] = []
         for index in dict.fromkeys(indices):
             caller, *results = self.projection.group(index)
-            if index == caller and (index in here or self._says_something(index)):
-                together += [index, *(result for result in results if result in chosen)]
-        return together
+            if index == caller and (index in in_view or self._says_something(index)):
+                grouped_indices += [index, *(result for result in results if result in chosen)]
+        return grouped_indices
 
     def _says_something(self, index: int) -> bool:
-        """Return whether this entry is a message that can stand in a view by itself."""
+        """Return whether a view can hold this message by itself."""
         outline = self.projection.outline(index)
         return isinstance(outline, MessageOutline) and outline.says and outline.type != "tool_result"
 
     def compact(
         self, summary: Sequence[Part], kept: Sequence[int], at: datetime | None, position: int = 0, **how: Any
     ) -> None:
-        """Add a compaction. `how` is passed on to `compaction`."""
+        """Add a compaction; `how` is passed to `compaction`."""
         index = self.next_index(position)
         self.put(index, self.compaction(index, summary, kept, **how), at)
 
@@ -202,14 +209,14 @@ class Transcript:
         fate: Literal["hidden", "clipped"] = "clipped",
         **about: Any,
     ) -> Compaction:
-        """Return the compaction at this index, after which the context is `ahead`, the summary and `kept`.
+        """Return a compaction to `ahead`, the summary and `kept`.
 
-        Both lists hold indices of messages, in the context or not, and of compactions whose summaries stay. A
-        result never stays without its call. Without a summary, nothing stands for what is gone.
+        Both lists hold indices of messages, in the context or not, and of compactions with summaries that
+        stay. A result never stays without its call. Without a summary, nothing replaces the removed messages.
 
         Args:
-            contents: texts that stand in place of those of messages from now on, by index.
-            fate: what this makes of these messages.
+            contents: new texts of messages, by index.
+            fate: the fate of these messages.
             about: more fields of the entry.
         """
         view = self.projection.view
@@ -217,9 +224,9 @@ class Transcript:
         texts = contents or {}
 
         def after(indices: Sequence[int]) -> Iterator[BaseMessage]:
-            for each in self._in_groups(indices):
-                message = messages.get(each) or self.message(each)
-                yield with_text(message, texts[each]) if each in texts else message
+            for place in self._in_groups(indices):
+                message = messages.get(place) or self.message(place)
+                yield with_text(message, texts[place]) if place in texts else message
 
         new = [SystemMessage(origin="summary", parts=tuple(summary))] if summary else []
         entry = derive(
@@ -237,25 +244,25 @@ class Transcript:
                 "index": index,
                 "summary": text_in(summary),
                 "first_kept_index": index if is_behind else entry.first_kept_index,
-                "head": tuple(altered(each) if isinstance(each, Kept) else each for each in entry.head),
+                "head": tuple(altered(piece) if isinstance(piece, Kept) else piece for piece in entry.head),
                 "replaced": tuple(map(altered, entry.replaced)),
                 **about,
             }
         )
 
     def clip(self, contents: Mapping[int, str], at: datetime | None, **about: Any) -> None:
-        """Add a compaction after which these messages read otherwise, if any of them is in the context."""
+        """Add a compaction that gives new texts to messages of the context."""
         context = self.context()
         if not contents.keys().isdisjoint(context):
             self.compact((), context, at, contents=contents, reason="threshold", **about)
 
     def results_of(self, index: int) -> tuple[int, ...]:
-        """The results of the calls of this answer."""
+        """Return the results of this answer's calls."""
         caller, *results = self.projection.group(index)
         return tuple(results) if caller == index else ()
 
     def message(self, index: int) -> BaseMessage:
-        """The message of this entry; of a compaction, its summary."""
+        """Return the message of an entry; of a compaction, its summary."""
         entry = self.entries[index]
         if isinstance(entry, Compaction):
             return entry.written[0].message
@@ -263,13 +270,13 @@ class Transcript:
         return entry
 
     def unknown(self, record: JsonObject, kind: str) -> Unknown:
-        """A record that says nothing to us stays as it is."""
+        """Keep a record of an unknown kind as it is."""
         return Unknown(type=f"{self.agent}.{kind or 'record'}", record=record)
 
     def put_record(
         self, index: int, entry: Entry | None, record: JsonObject, kind: str, at: datetime | None = None
     ) -> int:
-        """Add what a record of this kind says; a record that says nothing stays as it is."""
+        """Add the entry of a record; without one, the record as it is."""
         return self.put(index, entry or self.unknown(record, kind), at)
 
     def parts(self, content: Json) -> tuple[Part, ...]:
@@ -288,12 +295,12 @@ class Transcript:
         brief: str = "",
         milliseconds: int = 0,
     ) -> ToolResultMessage:
-        """Return the result of a call, named and judged by the call that is known.
+        """Return the result of a call, with its tool, outcome and files.
 
         Args:
-            changes: tells what a call that went well did to files.
-            name: the tool, if no call is known.
-            brief: the outcome of a call that went well.
+            changes: reads from a successful call which files it touched.
+            name: the tool, if the call is not known.
+            brief: the outcome of a successful call.
         """
         call = self.calls.get(call_id)
         is_failure = failed or cancelled
@@ -312,7 +319,7 @@ class Transcript:
         )
 
     def standing_summaries(self) -> dict[str, int]:
-        """The compactions whose summaries are in the context, by what these say."""
+        """Return the compactions with a summary in the context, by its text."""
         entries = ((index, self.entries[index]) for index in self.context())
         return {entry.summary: index for index, entry in entries if isinstance(entry, Compaction)}
 
@@ -328,23 +335,27 @@ class Transcript:
         notes: Iterable[str],
         *,
         begun: datetime | None = None,
-        counted: Iterable[Counted] = (),
         digests: Digests | None = None,
     ) -> ForeignSession:
-        """What was read. Where nothing says when it was `begun`, the first entry with a time does."""
+        """Return the session. By default, it began at the first entry with a time."""
         self._mark(list(self.calls.values()), None)
-        for child in [one for one in self.children.values() if one.id not in self._marked]:
+        for child in [child for child in self.children.values() if child.id not in self._marked]:
             self._add_marker(child, None)
         entries, children = self.in_order(), tuple(self.children.values())
         times = (begun, *(entry.at for entry in entries))
         header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
-        damaged = (f"{damage}.",) if damage else ()
-        said = (*damaged, *notes, *self._orphans_note(), *_children_note(children))
-        return ForeignSession(format, header, entries, damage, said, tuple(counted), children, digests)
+        damage_note = (f"{damage}.",) if damage else ()
+        all_notes = (*damage_note, *notes, *self._orphans_note(), *_children_note(children))
+        return ForeignSession(
+            format, header, entries, damage, all_notes, tuple(self.counted), children, digests
+        )
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Sentences on pieces and records that were left out. `silent` is how the kinds of records begin that
-        say nothing to a model."""
+        """Return sentences on the pieces and records that were left out.
+
+        Args:
+            silent: beginnings of the kinds of records that no model is sent.
+        """
         kinds = [
             entry.type.partition(".")[2][:LONGEST_KIND]
             for entry in self.in_order()
@@ -354,22 +365,26 @@ class Transcript:
         return (*left_out_note(self.left_out), *unknown_note(unknown))
 
     def _orphans_note(self) -> Iterator[str]:
-        """A sentence on results whose call is not in the file."""
-        orphans = sum(len(places) for call, places in self._results.items() if call not in self.calls)
+        """Note the results whose call is not in the file."""
+        answers = (entry for entry in self.entries.values() if isinstance(entry, AssistantMessage))
+        called = {call.call_id for answer in answers for call in answer.calls}
+        orphans = sum(len(indices) for call_id, indices in self._results.items() if call_id not in called)
         if orphans:
             yield f"Not in the view, results of tool calls that are not in the file: {orphans}."
 
     # --- going back ----------------------------------------------------------------------------------
 
-    def is_answered(self, call_id: str) -> bool:
-        return call_id in self._results
+    def newest_result(self, call_id: str) -> ToolResultMessage | None:
+        indices = self._results.get(call_id)
+        result = self.entries[indices[-1]] if indices else None
+        return result if isinstance(result, ToolResultMessage) else None
 
     def drop(self, index: int, at: datetime | None = None) -> None:
-        """Take a message out of the model's context; a call takes its results along."""
+        """Take a message, with its results, out of the context."""
         self.add(Edit(target=index, action="drop"), at)
 
     def checkpoint(self, at: datetime | None = None, *, index: int | None = None) -> int:
-        """Add a place that the session comes back to, here or at an index taken before. Return its id."""
+        """Add a checkpoint, here or at an index taken before; return its id."""
         checkpoint, self._checkpoints = self._checkpoints, self._checkpoints + 1
         self.put(self.next_index() if index is None else index, Checkpoint(id=checkpoint), at)
         return checkpoint
@@ -378,67 +393,13 @@ class Transcript:
         self.put(self.next_index() if index is None else index, Revert(checkpoint=checkpoint), at)
 
     def go_to_branch(self, moment: int, at: datetime | None, position: int = 0) -> None:
-        """Go on, at this record, with the context as it was when the entry `moment` was the newest."""
+        """Go back to the context right after the entry `moment`."""
         checkpoint = self.checkpoint(at, index=self.next_index(position))
         self.add(Revert(checkpoint=checkpoint, moment=moment), at, position=position)
 
-    # --- a context that the file lists anew ----------------------------------------------------------
-
-    def known_messages(self, key: "MessageKey") -> "KnownMessages":
-        return KnownMessages(self.entries, set(self.messages()), key)
-
-    def relist(
-        self,
-        context: Sequence[int | BaseMessage],
-        at: datetime | None,
-        *,
-        strategy: str,
-        tokens_before: int = 0,
-    ) -> None:
-        """From here on the model's context is this list: of entries, or messages as they are to be.
-
-        A message that the history holds is that entry; a result that says something else now replaces its
-        text. Of what is new, the summary stands for what is gone, and the rest joins the history.
-        """
-        known = self.known_messages(_said)
-        found = [known.take(piece) if isinstance(piece, BaseMessage) else piece for piece in context]
-        new = [piece for piece, index in zip(context, found, strict=True) if index is None]
-        before = self.newest_summary()
-        standing = before.summary if before else ""
-        summary = _summary(new, standing)
-        ahead: list[int] = []
-        kept: list[int] = []
-        place = kept if summary is None else ahead
-        renewed: set[str] = set()
-        listed: set[int] = set()
-        texts: dict[int, str] = {}
-        for piece, index in zip(context, found, strict=True):
-            match piece:
-                case UserMessage() if piece is summary:
-                    place = kept
-                    continue
-                case ToolResultMessage() if piece.call_id in self._results and piece.call_id not in renewed:
-                    index = self._results[piece.call_id][-1]
-                    if piece.text != self._text(index):
-                        texts[index] = piece.text
-                case AssistantMessage() if index is None:
-                    renewed |= {call.call_id for call in piece.calls}
-            if index is None:
-                assert isinstance(piece, BaseMessage), "a place is known"
-                index = self.add(piece, at)
-            new_here = [each for each in (index, *self.results_of(index)) if each not in listed]
-            place += new_here
-            listed.update(new_here)
-        parts: tuple[Part, ...] = summary.parts if summary else ()
-        is_new = summary is not None and (before is None or summary.text != before.summary)
-        now = [index for index in self.context() if before is None or index != before.index]
-        if is_new or [*ahead, *kept] != now:
-            self.compact(parts, kept, at, ahead=ahead, strategy=strategy, tokens_before=tokens_before)
-        self.clip(texts, None, strategy=f"{strategy}-clip")
-
-    def _text(self, index: int) -> str:
-        entry = self.entries[index]
-        return entry.text if isinstance(entry, BaseMessage) else ""
+    def known_messages(self, key: "MessageKey | None" = None) -> "KnownMessages":
+        """Return the messages to be found by this key; by type and parts without one."""
+        return KnownMessages(self.entries, set(self.messages()), key or _type_and_parts)
 
 
 def _children_note(children: Sequence[ForeignChild]) -> Iterator[str]:
@@ -451,7 +412,7 @@ MessageKey = Callable[[BaseMessage], object]
 
 
 class KnownMessages:
-    """The messages of the history, each to be found once by what it says, those in the view first."""
+    """Messages of the history by their content, each taken once, those in the view first."""
 
     def __init__(self, entries: Mapping[int, Entry], seen: Set[int], key: MessageKey) -> None:
         self._key = key
@@ -466,14 +427,5 @@ class KnownMessages:
         return places.pop() if places else None
 
 
-def _said(message: BaseMessage) -> object:
-    """Thinking is mostly stripped from what is sent again."""
-    return message.type, tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
-
-
-def _summary(new: Sequence[int | BaseMessage], standing: str) -> UserMessage | None:
-    """The summary among the new messages, which may be the one that stands now: agents put it into the role
-    user."""
-    users = [message for message in new if isinstance(message, UserMessage)]
-    marked = (message for message in users if message.text == standing or _SNAPSHOT in message.text)
-    return next(marked, next(iter(users), None))
+def _type_and_parts(message: BaseMessage) -> object:
+    return message.type, message.parts

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from foldline.formats.base import ForeignSession, Json, JsonObject, bytes_in, json_lines, parse_document
 from foldline.formats.parts import UsageFields, arguments_text, user_messages
+from foldline.formats.relist import relist
 from foldline.formats.tool_results import changes_of
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
@@ -58,7 +59,7 @@ _CLINE_TAG = re.compile(
 
 
 def recognises(records: Sequence[JsonObject]) -> bool:
-    """Return whether these are messages with blocks of Anthropic's, or objects that hold some."""
+    """Return whether any message has blocks of Anthropic's."""
     first = records[0] if records else JsonObject()
     of_goose = {"working_dir", "message_count"} <= first.keys()
     of_amp = first.text("id").startswith("T-") and isinstance(first.get("messages"), list)
@@ -68,27 +69,26 @@ def recognises(records: Sequence[JsonObject]) -> bool:
 
 def _has_blocks(message: JsonObject) -> bool:
     kinds = {block.kind for block in message.objects("content")}
-    return message.get("role") in ("user", "assistant") and not kinds.isdisjoint(_BLOCKS)
+    return message.role in ("user", "assistant") and not kinds.isdisjoint(_BLOCKS)
 
 
 def _is_message(record: JsonObject) -> bool:
     has_content = isinstance(record.get("content"), str | list)
-    return has_content and record.get("role") in ("user", "assistant", "system")
+    return has_content and record.role in ("user", "assistant", "system")
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a chat. An index counts entries: a message may be several of ours."""
+    """Read a chat. An index counts entries, not messages."""
     about, messages, damage = _chat(data)
     if not any(map(_is_message, messages)):
         raise FoldlineError(f"{path} holds no chat messages: nothing in it has a role and content.")
     log = _read_messages(about, messages, _truncated(path, len(messages)))
     name = about.first("id", "sessionId") or (path.parent.name if path.stem == _CLINE else path.stem)
     cwd, begun = about.text("working_dir") or _tree(about), _time(about, "created")
-    notes = log.notes()
-    if about.count("message_count") not in (0, len(messages)):
-        stated = about.count("message_count")
-        differs = f"The file says that it has {stated:,} messages, and holds {len(messages):,}."
-        notes = (differs, *notes)
+    notes = [*log.notes()]
+    stated = about.count("message_count")
+    if stated not in (0, len(messages)):
+        notes.insert(0, f"The file says that it has {stated:,} messages, and holds {len(messages):,}.")
     return log.session("anthropic", name, cwd, damage, notes, begun=begun)
 
 
@@ -104,10 +104,10 @@ def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
 
 
 def _truncated(path: Path, count: int) -> range:
-    """Return the places of the messages that Cline no longer sends, by its `ui_messages.json`."""
-    shown = JsonObject()
-    if path.stem == _CLINE:
-        shown = parse_document(bytes_in(path.with_name("ui_messages.json")), "messages") or shown
+    """Return the places of the messages that Cline no longer sends."""
+    if path.stem != _CLINE:
+        return range(0)
+    shown = parse_document(bytes_in(path.with_name("ui_messages.json")), "messages") or JsonObject()
     spans = [message.array("conversationHistoryDeletedRange") for message in shown.objects("messages")]
     match next((span for span in reversed(spans) if len(span) == 2), []):
         case [int(first), int(last)] if first <= last < count:
@@ -123,7 +123,7 @@ def _tree(about: JsonObject) -> str:
 
 
 def _time(record: JsonObject, *path: str) -> datetime | None:
-    """Read a time, from text, or seconds or milliseconds since 1970."""
+    """Read a time: text, seconds or milliseconds."""
     value = record.at(*path)
     in_seconds = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e11
     return record.time(*path, unit=1 if in_seconds else 1000)
@@ -141,25 +141,25 @@ def _read_messages(about: JsonObject, messages: Sequence[JsonObject], truncated:
         log.add(SystemMessage(parts=text_parts(system)))
     hidden: set[int] = set()
     for place, message in enumerate(messages):
-        times = (("timestamp",), ("ts",), ("created",), ("meta", "sentAt"))
-        at = next(filter(None, (_time(message, *path) for path in times)), None)
+        at = _time(message, "timestamp") or _time(message, "ts") or _time(message, "created")
+        at = at or _time(message, "meta", "sentAt")
         indices = {log.add(entry, at) for entry in _entries(message, log)}
         if place in truncated or _is_hidden(message):
             hidden |= indices
     # The summary of Goose or Roo Code is a message like others.
-    log.relist([index for index in log.context() if index not in hidden], None, strategy="anthropic")
+    relist(log, [index for index in log.context() if index not in hidden], None, strategy="anthropic")
     return log
 
 
 def _is_hidden(message: JsonObject) -> bool:
-    """Return whether a message says that it is not sent any more."""
+    """Return whether a message is marked as no longer sent."""
     is_visible = message.object("metadata").get("agentVisible", True) is not False
     return not is_visible or bool(message.get("condenseParent") or message.get("truncationParent"))
 
 
 def _entries(message: JsonObject, log: Transcript) -> Sequence[Entry]:
     blocks = message.pieces("content")
-    match message.get("role"):
+    match message.role:
         case "assistant":
             return [_answer(message, log)]
         case "user":
@@ -174,7 +174,7 @@ def _entries(message: JsonObject, log: Transcript) -> Sequence[Entry]:
             parts = _parts(blocks, log)
             return [DeveloperMessage(parts=parts) if any(talk) else SystemMessage(parts=parts)]
         case _:
-            return [log.unknown(message, message.text("role"))]
+            return [log.unknown(message, message.role)]
 
 
 def _is_program(text: str) -> bool:
@@ -182,21 +182,21 @@ def _is_program(text: str) -> bool:
 
 
 def _parts(blocks: Sequence[JsonObject], log: Transcript) -> tuple[Part, ...]:
-    return log.parts([block for block in blocks if block.get("type") != "text" or block.get("text")])
+    return log.parts([block for block in blocks if block.kind != "text" or block.get("text")])
 
 
 def _untagged(block: JsonObject) -> JsonObject:
-    """Return a piece of a prompt as Cline 3 sends it."""
+    """Return a block without the tags of Cline 3."""
     text, tags = _CLINE_TAG.subn(r"\1", block.text("text"))
     return JsonObject({**block, "text": text.strip()}) if tags else block
 
 
 def _answer(message: JsonObject, log: Transcript) -> AssistantMessage:
     usage = message.object("usage") or message.object("metrics", "tokens")
-    models = (usage.text("model"), message.text("model"), message.text("modelInfo", "modelId"))
+    model = usage.text("model") or message.text("model") or message.text("modelInfo", "modelId")
     return AssistantMessage(
         parts=_parts(list(map(_call, message.pieces("content"))), log),
-        model=next(filter(None, models), None),
+        model=model or None,
         usage=_USAGE.read(usage) or _CLINE_USAGE.read(message.get("metrics")),
         stop_reason="cancelled" if message.at("state", "type") == "cancelled" else None,
     )
@@ -229,7 +229,7 @@ def _result(result: _Result, log: Transcript) -> ToolResultMessage:
 
 
 def _result_in(block: JsonObject) -> _Result | None:
-    """Return the result that a block is, as any of the agents spells it."""
+    """Read a result, in the spelling of any agent."""
     content = block.get("content")
     match block.kind:
         case "toolResponse":
@@ -247,13 +247,13 @@ def _result_in(block: JsonObject) -> _Result | None:
 
 
 def _is_data(content: Json) -> bool:
-    """Return whether a result is no content of a message: Cline 3 sends its JSON."""
+    """Return whether a result is data, which is sent as JSON."""
     pieces = JsonObject(content=content).pieces("content")
     return isinstance(content, dict) or any("type" not in piece for piece in pieces)
 
 
 def _goose_result(block: JsonObject) -> _Result:
-    """Return a result of Goose: the content itself, or under `value`, or there under `content`."""
+    """Read a result of Goose."""
     outcome, value = block.object("toolResult"), block.object("toolResult", "value")
     content = block.array("toolResult") or outcome.array("value")
     failed = outcome.get("status") == "error" or value.flag("isError")
@@ -270,7 +270,7 @@ def _amp_result(call_id: str, run: JsonObject) -> _Result:
 
 
 def _output(record: JsonObject, key: str) -> Json:
-    """Return a result as content: text or blocks, else as JSON; of an object, the output it names."""
+    """Return a result as text, blocks or JSON."""
     value, blocks = record.get(key), record.objects(key)
     if isinstance(value, str) or (blocks and all("type" in block for block in blocks)):
         return value

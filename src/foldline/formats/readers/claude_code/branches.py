@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from foldline.formats.base import JsonLine, JsonObject
+from foldline.formats.parts import of_kind
 
 from .messages import SPOKEN, blocks_of, is_boundary, is_summary
 
@@ -27,7 +28,7 @@ class Branch:
 
 
 def answer_id(record: JsonObject) -> str:
-    """Return the id that all records of one answer share; empty for other records."""
+    """Return the id that all records of an answer share."""
     return record.text("message", "id") if record.kind == "assistant" else ""
 
 
@@ -52,7 +53,7 @@ def branches_of(lines: Sequence[JsonLine]) -> list[Branch]:
 
 
 def message_count(lines: Sequence[JsonLine], branches: Iterable[Branch]) -> int:
-    """Return the number of messages on these branches. The pieces of an answer are one."""
+    """Count the messages on these branches, each answer once."""
     messages: set[str | int] = set()
     for branch in branches:
         for place in branch.places:
@@ -67,21 +68,26 @@ class _Tree:
         self._records = [line.record for line in lines]
         self.places: dict[str, int] = {}
         """The place of each record, by its `uuid`."""
-        self._pieces: dict[str, list[int]] = defaultdict(list)
-        """The records of each answer."""
-        self._results: dict[str, list[int]] = defaultdict(list)
-        """The records with results of each call."""
+        self._answers: dict[str, list[int]] = defaultdict(list)
+        """All records of each answer, with the results of its calls."""
+        self._answer_at: dict[int, str] = {}
+        callers: dict[str, str] = {}
         for place, record in enumerate(self._records):
             if isinstance(uuid := record.get("uuid"), str):
                 self.places[uuid] = place
-            self._pieces[answer_id(record)].append(place)
+            if record.kind == "assistant":
+                name = answer_id(record) or record.text("uuid")
+                self._answers[name].append(place)
+                self._answer_at[place] = name
+                callers.update({call.text("id"): name for call in of_kind(blocks_of(record), "tool_use")})
+        for place, record in enumerate(self._records):
             if record.kind == "user":
                 for block in blocks_of(record):
-                    self._results[block.text("tool_use_id")].append(place)
+                    self._answers[callers.get(block.text("tool_use_id"), "")].append(place)
         self.messages = [place for place in self.places.values() if self._is_message(place)]
 
     def branch(self, tip: int, taken: Set[int]) -> Branch:
-        """Return the branch from this record back to the branches that are `taken`."""
+        """Return the branch from this record back to `taken` ones."""
         walked: set[int] = set()
         gaps = 0
         place: int | None = tip
@@ -92,7 +98,7 @@ class _Tree:
         return Branch(walked | (self._answers_on(walked) - taken), place, gaps)
 
     def _step(self, place: int, walked: Set[int]) -> tuple[int | None, bool]:
-        """Return the record before this one, and whether it was guessed.
+        """Return the record before, and whether it is a guess.
 
         A compaction starts a new chain. It names the record before it, except in older versions. That record
         may be one of a hook, with a wrong parent.
@@ -115,15 +121,9 @@ class _Tree:
         return self.messages[before], not starts_chain
 
     def _answers_on(self, walked: Set[int]) -> set[int]:
-        """Return all pieces of the answers on a branch, with the results of their calls."""
-        answers = {answer_id(self._records[place]) for place in walked} - {""}
-        pieces = {place for answer in answers for place in self._pieces[answer]}
-        results: set[int] = set()
-        for place in pieces | walked:
-            for block in blocks_of(self._records[place]):
-                if block.kind == "tool_use":
-                    results.update(self._results.get(block.text("id"), ()))
-        return pieces | results
+        """Return all records and results of the answers on a branch."""
+        answers = {self._answer_at[place] for place in walked if place in self._answer_at}
+        return {place for answer in answers - {""} for place in self._answers[answer]}
 
     def attach_notes(self, branches: Sequence[Branch]) -> None:
         """Add each remaining record to the branch of its parent."""
@@ -138,6 +138,6 @@ class _Tree:
         return self._records[place].kind in SPOKEN
 
     def opens_branch(self, place: int) -> bool:
-        """Return whether this record has content of its own: a prompt or an answer."""
+        """Return whether this record is a prompt or an answer."""
         record = self._records[place]
         return record.kind == "assistant" or (record.kind == "user" and not record.get("isMeta"))

@@ -6,7 +6,15 @@ from itertools import groupby
 from typing import Literal
 
 from foldline.formats.base import Json, JsonLine, JsonObject
-from foldline.formats.parts import ANTHROPIC_USAGE, arguments_of, image, parts_of, stop_reason, text_in
+from foldline.formats.parts import (
+    ANTHROPIC_USAGE,
+    arguments_of,
+    image,
+    of_kind,
+    parts_of,
+    stop_reason,
+    text_in,
+)
 from foldline.formats.tool_results import FILE_TOOLS, Changes, edit_of, line_count
 from foldline.formats.tool_results import tool_result as result_of
 from foldline.formats.transcript import Transcript
@@ -53,7 +61,7 @@ def text_of(record: JsonObject) -> str:
 
 
 def sent_parts(blocks: Sequence[JsonObject], left_out: list[str]) -> tuple[Part, ...]:
-    """Return the parts of these blocks, without empty texts, which the API rejects."""
+    """Return the parts of these blocks without empty texts."""
     return parts_of([block for block in blocks if block.kind != "text" or block.get("text")], left_out)
 
 
@@ -71,7 +79,7 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
     for piece in pieces:
         message = piece.object("message")
         counted = usage_of(message.object("usage"))
-        # The first pieces have the usage at the begin of the stream: the largest is the final one.
+        # The first pieces have the usage at the beginning of the stream: the largest is the final one.
         if counted and (usage is None or counted.output > usage.output):
             usage = counted
         if message.text("model") != "<synthetic>":
@@ -83,15 +91,10 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
 
 
 def _each_call_once(parts: Sequence[Part]) -> tuple[Part, ...]:
-    calls: set[str] = set()
-    unique: list[Part] = []
-    for part in parts:
-        if isinstance(part, ToolCallPart):
-            if part.call_id in calls:
-                continue
-            calls.add(part.call_id)
-        unique.append(part)
-    return tuple(unique)
+    unique: dict[str | int, Part] = {}
+    for place, part in enumerate(parts):
+        unique.setdefault(part.call_id if isinstance(part, ToolCallPart) else place, part)
+    return tuple(unique.values())
 
 
 def usage_of(usage: JsonObject) -> Usage | None:
@@ -100,13 +103,13 @@ def usage_of(usage: JsonObject) -> Usage | None:
     An answer whose tools ran at the provider took several requests, and its totals count the context once for
     each. Requests to an advisor belong to another conversation.
     """
-    requests = [request for request in usage.objects("iterations") if request.kind == "message"]
+    requests = of_kind(usage.objects("iterations"), "message")
     newest = ANTHROPIC_USAGE.read(requests[-1]) if requests else None
     return newest or ANTHROPIC_USAGE.read(usage)
 
 
 def tool_result(log: Transcript, block: JsonObject, run: JsonObject) -> ToolResultMessage:
-    """Return the result in a block. `run` is the program's own record of the tool run."""
+    """Return a result. `run` is the program's record of it."""
     call_id = block.text("tool_use_id")
     call = log.calls.get(call_id)
     failed = block.flag("is_error")
@@ -183,7 +186,7 @@ _PROGRAM = re.compile(
 
 
 def user_messages(log: Transcript, record: JsonObject, blocks: Sequence[JsonObject]) -> list[BaseMessage]:
-    """Return one message for each run of blocks with the same author."""
+    """Return a message for each group of blocks by one author."""
     messages: list[BaseMessage] = []
     for voice, group in groupby(blocks, key=lambda block: _voice(record, block.text("text"))):
         parts = sent_parts(list(group), log.left_out)
@@ -193,7 +196,7 @@ def user_messages(log: Transcript, record: JsonObject, blocks: Sequence[JsonObje
 
 
 def _voice(record: JsonObject, text: str) -> Voice:
-    """Return the author of a text. Text not recognised as the program's counts as typed."""
+    """Return the author of a text: the user by default."""
     if _SHELL.match(text):
         return "shell"
     if _COMMAND.match(text) or "planContent" in record:
@@ -242,7 +245,7 @@ _DEPTH = 6
 
 
 def attached(record: JsonObject) -> BaseMessage | None:
-    """Return the message of an attachment; None without text for the model.
+    """Return the message of an attachment with text for the model.
 
     From 2.1.332 on the record has the text as sent. Models without system messages inside a conversation get
     it in the role user.

@@ -8,7 +8,7 @@ from pathlib import Path
 from foldline.context.numbers import many
 from foldline.context.view import ViewItem, extends
 from foldline.formats.base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
-from foldline.formats.parts import first_text
+from foldline.formats.parts import first_text, of_kind
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import NEW, BaseMessage, Entry, NoticeRecord, Title, UserMessage
@@ -89,7 +89,7 @@ def _session(
 
 
 def _without_copies(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """Drop repeated records: some versions append the history again when they compact it."""
+    """Drop repeated records: some versions append the history again."""
     seen: set[str] = set()
     unique: list[JsonLine] = []
     for line in lines:
@@ -118,7 +118,8 @@ class _Reader:
     """
 
     def __init__(self, lines: Sequence[JsonLine], children: Iterable[ForeignChild]) -> None:
-        self.log = Transcript("claude-code", children={child.id: child for child in children})
+        self.log = Transcript("claude-code")
+        self.log.add_children(children)
         self._lines = lines
         self._compacting = compacting_records(lines)
         self._compactions = Compactions(self.log, lines)
@@ -152,29 +153,28 @@ class _Reader:
     def read_all(self, branches: Iterable[Branch]) -> None:
         branch_at = {place: branch for branch in branches for place in branch.places}
         starts = {branch.start for branch in branches}
-        # The newest entry at each start of a branch, and at the end of each branch so far.
-        newest_at: dict[int | None, int] = {None: NEW}
-        newest_on: dict[Branch, int] = {}
+        ends: dict[Branch | int | None, int] = {None: NEW}
+        """The last entry of each branch so far, and at each start of a branch."""
         current: Branch | None = None
         for place, line in enumerate(self._lines):
             branch = branch_at.get(place, current)
             if branch is not None and branch is not current:
                 self._put_drafts()
                 if current is not None:
-                    newest_on[current] = self._last_index()
-                    self._go_to(newest_on.get(branch, newest_at.get(branch.start)), line)
+                    ends[current] = self._last_index()
+                    self._go_to(ends.get(branch, ends.get(branch.start)), line)
                 current = branch
             self._read(line)
             if place in starts:
                 self._put_drafts()
-                newest_at[place] = self._last_index()
+                ends[place] = self._last_index()
         self._put_drafts()
 
     def _last_index(self) -> int:
         return max(self.log.entries, default=NEW)
 
     def _go_to(self, newest: int | None, line: JsonLine) -> None:
-        """Go back to the context after this entry, unless the file has not come to it yet."""
+        """Go back to the context after this entry, if known."""
         if newest is not None and newest != self._last_index():
             self.log.go_to_branch(newest, line.at, line.position)
 
@@ -206,7 +206,7 @@ class _Reader:
         self._boundary = JsonObject()
 
     def _replaces_results(self, line: JsonLine) -> bool:
-        """Add the compaction of a record that clears or shortens results in the context."""
+        """Add the compaction of a record that shortens results."""
         record = line.record
         if record.kind == "content-replacement":
             return self._compactions.shorten_results(line)
@@ -230,11 +230,10 @@ class _Reader:
             self._add(line, [answer(self.log, [piece.record for piece in pieces])], pieces)
 
     def _add(
-        self, line: JsonLine, entries: Iterable[Entry | None], records: Sequence[JsonLine] | None = None
+        self, line: JsonLine, entries: Sequence[Entry], records: Sequence[JsonLine] | None = None
     ) -> None:
-        """Add the entries of a record, or the record itself. `records` are all of an answer."""
-        unknown = self.log.unknown(line.record, line.kind)
-        for entry in [entry for entry in entries if entry] or [unknown]:
+        """Add the entries of a record, or the record itself."""
+        for entry in entries or [self.log.unknown(line.record, line.kind)]:
             index = self.log.add(entry, line.at, position=line.position)
             if isinstance(entry, BaseMessage):
                 self._compactions.add(index, records or [line])
@@ -264,11 +263,11 @@ class _Reader:
                 return ()
 
     def _user(self, record: JsonObject) -> Sequence[Entry]:
-        """Return the results in a record, then its other messages, in the API's order."""
+        """Return the results in a record, then its other messages."""
         if record.flag("isVisibleInTranscriptOnly") and not is_summary(record):
             return [NoticeRecord(text=text_of(record))]
         blocks = blocks_of(record)
-        results = [block for block in blocks if block.kind == "tool_result"]
+        results = of_kind(blocks, "tool_result")
         others = [block for block in blocks if block.kind != "tool_result"]
         # The program's own record of a run belongs to a single result.
         run = record.object("toolUseResult") if len(results) == 1 else JsonObject()
@@ -278,14 +277,14 @@ class _Reader:
     # --- requests ------------------------------------------------------------------------------------
 
     def _put_drafts(self) -> None:
-        """Add the messages that no request has put in order, as they are in the file."""
+        """Add the remaining drafts in file order."""
         drafts = self._drafts
         self._drafts = []
         for draft in drafts:
             self._add(draft.line, [draft.message])
 
     def _request(self, line: JsonLine) -> None:
-        """Make the view equal to this request, and add its record."""
+        """Make the view equal to this request, and add it."""
         sent = self._requests.read(line.record)
         if sent is None:
             self._put_drafts()
@@ -323,7 +322,7 @@ class _Reader:
 
 
 def _pieces_of_answers(lines: Iterable[JsonLine]) -> dict[int, list[JsonLine]]:
-    """Return the records of each answer, by the position of the first.
+    """Return the records of each answer, by the first position.
 
     No answer spans a compaction.
     """

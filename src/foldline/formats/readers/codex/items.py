@@ -168,7 +168,7 @@ class _Run:
 def tool_result(
     item: JsonObject, call: ToolCallPart | None, changes: Changes | None, left_out: list[str]
 ) -> ToolResultMessage:
-    """Return the result in an item. `changes` are those reported by an event."""
+    """Return the result in an item. Events report its `changes`."""
     output = item.get("tools" if item.kind == "tool_search_output" else "output")
     parts = _output_parts(output, left_out)
     run = _run(text_in(parts))
@@ -279,7 +279,7 @@ def listed_context(
     messages_of: Callable[[JsonObject], Sequence[BaseMessage]],
 ) -> NewContext:
     """Return the context that a compaction lists."""
-    history = log.known_messages(lambda message: (message.type, message.parts))
+    history = log.known_messages()
     standing = log.standing_summaries()
     context = NewContext()
     is_sealed = False
@@ -309,17 +309,20 @@ def _is_summary(message: BaseMessage, summary: str) -> bool:
     return message.text.startswith(_SUMMARY_OPENING) or (bool(summary) and message.text == summary)
 
 
-def carried_over(log: Transcript, summary: str, first_prompt: int | None) -> NewContext:
-    """Return the context without a list: the opening and the newest prompts."""
+def carried_over(log: Transcript, summary: str) -> NewContext:
+    """Return the context of versions that do not list it.
+
+    It is the opening, and the newest prompts up to a limit.
+    """
     opening: list[int | BaseMessage] = []
     prompts: list[int | BaseMessage] = []
+    first_prompt = min((index for index, entry in log.entries.items() if is_typed(entry)), default=math.inf)
     room = _PROMPT_TOKENS
-    for index in reversed(log.messages()):
-        entry = log.entries[index]
-        if isinstance(entry, DeveloperMessage) and (first_prompt is None or index < first_prompt):
+    for index, message in reversed(log.visible().items()):
+        if isinstance(message, DeveloperMessage) and index < first_prompt:
             opening.append(index)
-        elif is_typed(entry) and room > 0:
-            data = entry.text.encode()
+        elif is_typed(message) and room > 0:
+            data = message.text.encode()
             tokens = math.ceil(len(data) / _BYTES_PER_TOKEN)
             prompts.append(index if tokens <= room else _shortened(data, room))
             room -= tokens

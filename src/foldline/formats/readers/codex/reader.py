@@ -74,7 +74,7 @@ def recognises(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSession:
-    """Return a Codex session. A fork begins with the rows of the files before it.
+    """Return a Codex session. A fork includes its origin.
 
     Args:
         ancestors: the sessions whose subagent it is, the outermost first.
@@ -85,9 +85,8 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
     rows = [row_of(line) for line in lines]
     headers = [row.payload for row in rows if row.kind == "session_meta"]
     header = headers[0] if headers else JsonObject()
-    reader = _Reader(rows, damaged=bool(damage))
-    for child in _children(rows, path, (*ancestors, header.text("id"))):
-        reader.log.children[child.id] = child
+    reader = _Reader(rows, header, damaged=bool(damage))
+    reader.log.add_children(_children(rows, path, (*ancestors, header.text("id"))))
     for row in rows:
         reader.read(row)
     reader.close_answer()
@@ -107,7 +106,7 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
 
 
 def _children(rows: Sequence[Row], path: Path, ancestors: tuple[str, ...]) -> Iterator[ForeignChild]:
-    """Yield the subagents with files. The last ancestor is the session itself."""
+    """Yield the subagents with files, children of the last ancestor."""
     for thread_id, call_id in subagent_calls(rows).items():
         if thread_id not in ancestors:
             for file, header in subagent_files(thread_id, ancestors[-1], path):
@@ -118,16 +117,14 @@ def _children(rows: Sequence[Row], path: Path, ancestors: tuple[str, ...]) -> It
 
 
 class _Reader:
-    def __init__(self, rows: Sequence[Row], *, damaged: bool) -> None:
+    def __init__(self, rows: Sequence[Row], header: JsonObject, *, damaged: bool) -> None:
         self.log = Transcript("codex")
         self._answers = Answers(self.log)
         self._turns = Turns(self.log, enabled=any(row.is_event("thread_rolled_back") for row in rows))
         self._prompts = frozenset(text for row in rows for text in row.prompts if text)
         self._trusts_prompts = bool(self._prompts) and not damaged
-        self._session: str | None = None
-        self._provider = ""
+        self._header = header
         self._model: ModelChange | None = None
-        self._first_prompt: int | None = None
         self._has_worked = False
         """Whether there was a prompt or an answer in this turn."""
         self._size = 0
@@ -138,9 +135,7 @@ class _Reader:
         """The newest one, until the size after it is known."""
         self._unknown: list[str] = []
         """The kinds of unknown records that may be for the model."""
-        self._counts = dict.fromkeys(
-            (_SEALED_SUMMARIES, _ABSENT_SUMMARIES, _SEALED_THOUGHTS, _ABSENT_THOUGHTS), 0
-        )
+        self._counts = dict.fromkeys(_COUNTED, 0)
 
     def notes(self) -> Iterator[str]:
         yield from (f"{subject}: {count}." for subject, count in self._counts.items() if count)
@@ -181,22 +176,20 @@ class _Reader:
     # --- about the session ---------------------------------------------------------------------------
 
     def _session_meta(self, row: Row) -> None:
-        """Read the first header. It is repeated now and then; a fork also has that of its origin."""
-        session_id = row.payload.text("id")
-        if self._session is not None:
-            if session_id != self._session:
-                self._keep(row)
-            return
-        self._session = session_id
-        self._provider = row.payload.text("model_provider")
+        """Add the system prompt of the first header.
+
+        Files may repeat it. A fork also has the header of its origin.
+        """
         prompt = row.payload.text("base_instructions", "text")
-        if prompt:
+        if row.payload.text("id") != self._header.text("id"):
+            self._keep(row)
+        elif row.payload is self._header and prompt:
             self._answers.add(row, SystemMessage(parts=text_parts(prompt)))
 
     def _turn_context(self, row: Row) -> None:
         self.close_answer()
         name = row.payload.text("model")
-        model = ModelChange(model=name, provider=self._provider or None)
+        model = ModelChange(model=name, provider=self._header.text("model_provider") or None)
         if not name or model == self._model:
             self._keep(row)
             return
@@ -261,15 +254,13 @@ class _Reader:
                 self._has_worked = True
             else:
                 self._turns.machine_text(row)
-            index = self._add(row, message)
-            if is_typed(message) and self._first_prompt is None:
-                self._first_prompt = index
+            self._add(row, message)
 
     def _add(self, row: Row, message: BaseMessage) -> int:
         return self.log.add(message, row.at, position=row.position)
 
     def _from_agent(self, row: Row) -> None:
-        """Add a message of another agent of the session. It begins a turn, as a prompt does."""
+        """Add a message of another agent. It begins a turn."""
         self.close_answer()
         self._turns.begin(row)
         self._add(row, DeveloperMessage(parts=self.log.parts(row.payload.get("content"))))
@@ -277,7 +268,7 @@ class _Reader:
     # --- compactions ---------------------------------------------------------------------------------
 
     def _compacted(self, row: Row) -> None:
-        """Add a compaction, after the messages that are new in its context."""
+        """Add a compaction, after the new messages of its context."""
         self.close_answer()
         summary = row.payload.text("message")
         history = row.payload.get("replacement_history")
@@ -285,7 +276,7 @@ class _Reader:
             items = [JsonObject(item) for item in history if isinstance(item, dict)]
             context = listed_context(self.log, items, summary, self._messages_of)
         else:
-            context = carried_over(self.log, summary, self._first_prompt)
+            context = carried_over(self.log, summary)
         ahead = self._indices(row, context.ahead)
         kept = self._indices(row, context.kept)
         self._demote_instructions({*ahead, *kept})
@@ -305,7 +296,7 @@ class _Reader:
         self._counts[_ABSENT_SUMMARIES] += context.summary == ABSENT
 
     def _indices(self, row: Row, context: Sequence[int | BaseMessage]) -> list[int]:
-        """Return the indices of these messages, after adding the new ones."""
+        """Return the indices of these messages. Adds new ones."""
         return [self._add(row, item) if isinstance(item, BaseMessage) else item for item in context]
 
     def _demote_instructions(self, kept: set[int]) -> None:
@@ -313,9 +304,8 @@ class _Reader:
 
         Otherwise they would open every later view.
         """
-        for index in self.log.messages():
-            entry = self.log.entries[index]
-            is_instruction = isinstance(entry, DeveloperMessage) and entry.origin == "instructions"
+        for index, message in self.log.visible().items():
+            is_instruction = isinstance(message, DeveloperMessage) and message.origin == "instructions"
             if is_instruction and index not in kept:
                 self.log.change(index, origin="notice")
 
@@ -361,7 +351,7 @@ class _Reader:
             self._keep(row)
 
     def _completed(self, row: Row, item: JsonObject) -> None:
-        """Read an item that paginated sessions have in place of an event."""
+        """Read an item of paginated sessions that replaces an event."""
         if item.kind == "FileChange":
             self._patch(row, item, "id", done=item.get("status") in (None, "completed"))
         elif item.kind not in ("UserMessage", "AgentMessage"):

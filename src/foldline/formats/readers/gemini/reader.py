@@ -4,12 +4,15 @@ The log says what was added, changed and taken back. The files of `/chat save` a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from foldline.formats.base import ForeignSession, JsonObject, bytes_in, json_lines, parse_document
+from foldline.formats.contents import Contents, by_program, contents_of, is_content, responses_in
 from foldline.formats.parts import UsageFields, sub_agent_note
+from foldline.formats.relist import relist
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -25,8 +28,6 @@ from foldline.protocol import (
     ToolResultMessage,
 )
 
-from .contents import Contents, by_program, contents_of, is_content, responses_in
-
 _COMMANDS = ("/", "?")
 """How the user's commands to the program begin, which are no prompts."""
 _ROOT = ".project_root"
@@ -39,21 +40,16 @@ def recognises(records: Sequence[JsonObject]) -> bool:
 
 
 def _is_own(record: JsonObject) -> bool:
-    return (
-        {"sessionId", "projectHash"} <= record.keys()
-        or (record.kind == "gemini" and "content" in record)
-        or isinstance(record.get("$rewindTo"), str)
-        or is_content(record)
-        or bool(contents_of(record, "history"))
-    )
+    is_header = {"sessionId", "projectHash"} <= record.keys()
+    is_change = isinstance(record.get("$rewindTo"), str) or (record.kind == "gemini" and "content" in record)
+    return is_header or is_change or is_content(record) or bool(contents_of(record, "history"))
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session of Gemini CLI, or of one of its sub-agents. An index counts entries."""
+    """Read a session or a sub-agent. An index counts entries."""
     document = parse_document(data, "history")
     lines, damage = ([], Damage()) if document else json_lines(data)
-    changes = _Changes()
-    changes.read([document] if document else [line.record for line in lines])
+    changes = _Changes([document] if document else [line.record for line in lines])
     if not any(isinstance(change, _Message | _Snapshot) for change in changes.all):
         raise FoldlineError(f"{path} is no session of Gemini CLI: it holds no message of one.")
     about = changes.about
@@ -67,7 +63,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
 
 
 def project_of(path: Path) -> str:
-    """Return the project folder of the sessions beside this one, or an empty text."""
+    """Return the project folder of a session, if a file names it."""
     try:
         return bytes_in(path.parent.parent / _ROOT).decode().strip()
     except ValueError:
@@ -85,14 +81,12 @@ class _Message:
     """Whether a rewind goes back to right before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rewind:
+class _Rewind(NamedTuple):
     identity: str
     """Names the message to go back before; empty for the beginning."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
+class _Snapshot(NamedTuple):
     """The whole conversation, listed anew."""
 
     messages: list[JsonObject]
@@ -103,16 +97,14 @@ _Change = _Message | _Rewind | _Snapshot | JsonObject
 """An object is a record of an unknown kind."""
 
 
-@dataclass
 class _Changes:
     """Gathers the changes of the conversation, and the facts about the session."""
 
-    all: list[_Change] = field(default_factory=list)
-    about: JsonObject = field(default_factory=JsonObject)
-    _messages: dict[str, _Message] = field(default_factory=dict)
-    """Those of the conversation at this point, by id."""
-
-    def read(self, records: Iterable[JsonObject]) -> None:
+    def __init__(self, records: Iterable[JsonObject]) -> None:
+        self.all: list[_Change] = []
+        self.about = JsonObject()
+        self._messages: dict[str, _Message] = {}
+        """Those of the conversation at this point, by id."""
         for record in records:
             self._read(record)
 
@@ -130,13 +122,14 @@ class _Changes:
         elif identity in self._messages:
             self._messages[identity].record = record
         elif "type" in record and ("content" in record or "toolCalls" in record):
-            message = _Message(record)
-            self.all.append(message)
+            change = _Message(record)
+            self.all.append(change)
             if identity:
-                self._messages[identity] = message
+                self._messages[identity] = change
         elif "sessionId" in record:
             self._tell(record)
-            self.read(record.objects("messages"))
+            for message in record.objects("messages"):
+                self._read(message)
         else:
             self.all.append(record)
 
@@ -144,42 +137,42 @@ class _Changes:
         self.about |= {key: value for key, value in facts.items() if key != "messages"}
 
     def _rewind(self, identity: str) -> None:
-        identities = list(self._messages)
-        if identity in self._messages:
+        undone = list(self._messages)
+        if identity in undone:
             self._messages[identity].is_target = True
-            identities = identities[identities.index(identity) :]
-            self.all.append(_Rewind(identity))
+            undone = undone[undone.index(identity) :]
         else:
-            self.all.append(_Rewind(""))
-        for undone in identities:
-            del self._messages[undone]
+            identity = ""
+        self.all.append(_Rewind(identity))
+        for message in undone:
+            del self._messages[message]
 
 
 # --- entries ------------------------------------------------------------------------------------------
 
 
-@dataclass
 class _Reader:
-    by_agent: bool
-    log: Transcript = field(default_factory=lambda: Transcript("gemini"))
-    _conversation: list[JsonObject] = field(default_factory=list)
-    """The messages as Gemini CLI would list them now."""
-    _checkpoints: dict[str, int] = field(default_factory=dict)
-    """By the id of a rewind's target: the checkpoint before it."""
-    _entries: dict[str, list[int]] = field(default_factory=dict)
-    """By the id of a message: its entries, without results."""
-    _agents: dict[str, str] = field(default_factory=dict)
-    """By the id of a sub-agent that ran: the tool that started it."""
+    """Turns changes into entries."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, *, by_agent: bool) -> None:
+        self.log = Transcript("gemini")
+        self._by_agent = by_agent
         self._contents = Contents(self.log)
+        self._conversation: list[JsonObject] = []
+        """The messages as Gemini CLI would list them now."""
+        self._checkpoints: dict[str, int] = {}
+        """By the id of a rewind's target: the checkpoint before it."""
+        self._entries: dict[str, list[int]] = {}
+        """By the id of a message: its entries, without results."""
+        self._agents: dict[str, str] = {}
+        """By the id of a sub-agent that ran: the tool that started it."""
 
     def notes(self) -> list[str]:
         notes = [*self.log.notes()]
         if self._agents:
             names = ", ".join(f"{tool} ({agent})" for agent, tool in self._agents.items())
             notes.append(f"Left out: the steps of its sub-agents, which have files of their own: {names}.")
-        return [*notes, *sub_agent_note(self.by_agent)]
+        return [*notes, *sub_agent_note(self._by_agent)]
 
     def apply(self, change: _Change) -> None:
         match change:
@@ -211,33 +204,30 @@ class _Reader:
         context: list[int | BaseMessage] = []
         for record in self._conversation:
             messages = [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
+            results = [message for message in messages if isinstance(message, ToolResultMessage)]
+            texts = [message.text for message in messages if not isinstance(message, ToolResultMessage)]
             indices = self._entries.get(record.text("id"))
-            if indices is not None and self._still_says(indices, messages):
-                context += [*indices, *self._results_in(record)]
+            if indices is not None and texts == [self.log.message(index).text for index in indices]:
+                context += [*indices, *results]
             else:
                 context += messages
-        self.log.relist(context, at, strategy="gemini-cli")
-
-    def _still_says(self, indices: Sequence[int], messages: Sequence[BaseMessage]) -> bool:
-        """Return whether these entries have the texts of the listed messages, results aside."""
-        texts = [message.text for message in messages if not isinstance(message, ToolResultMessage)]
-        return texts == [self.log.message(index).text for index in indices]
+        relist(self.log, context, at, strategy="gemini-cli")
 
     def _add(self, record: JsonObject) -> None:
         at, identity = record.time("timestamp"), record.text("id")
-        indices: list[int] = []
+        indices = self._entries.setdefault(identity, []) if identity else []
         for entry in self._entries_of(record):
-            if not isinstance(entry, ToolResultMessage):
-                index = self.log.add(entry, at)
-                indices += [index] if isinstance(entry, BaseMessage) else []
-            elif not (entry.call_id and self.log.is_answered(entry.call_id)):
-                self.log.add(entry, at)
-        if identity:
-            self._entries.setdefault(identity, []).extend(indices)
+            if isinstance(entry, ToolResultMessage):
+                if not entry.call_id or self.log.newest_result(entry.call_id) is None:
+                    self.log.add(entry, at)
+                continue
+            index = self.log.add(entry, at)
+            if isinstance(entry, BaseMessage):
+                indices.append(index)
 
     def _entries_of(self, record: JsonObject) -> Sequence[Entry]:
         pieces = record.pieces("content")
-        match record.get("type"):
+        match record.kind:
             case "user":
                 return self._user(record, pieces)
             case "gemini":
@@ -247,16 +237,14 @@ class _Reader:
             case _ if is_content(record):
                 return self._contents.messages(record)
             case _:
-                return [self.log.unknown(record, record.text("type"))]
+                return [self.log.unknown(record, record.kind)]
 
     def _user(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
         text = _text_in(pieces)
         if text.lstrip().startswith(_COMMANDS):
             return [NoticeRecord(text=text)]
-        messages = self._contents.user_messages(pieces)
-        if self.by_agent:
-            messages = list(map(by_program, messages))
-        return [*self._results_in(record), *messages]
+        results, messages = self._results_in(record), self._contents.user_messages(pieces)
+        return [*results, *(map(by_program, messages) if self._by_agent else messages)]
 
     def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
         runs = record.objects("toolCalls")
@@ -269,22 +257,23 @@ class _Reader:
         return [answer, *self._results_in(record)]
 
     def _results_in(self, record: JsonObject) -> Sequence[ToolResultMessage]:
-        """Return a user's results as the API has them, and those of an answer's recorded calls."""
+        """Return the results in the content and of recorded calls."""
         results = self._contents.results(record.pieces("content"))
         for run in record.objects("toolCalls"):
             results += self._results_of(run)
         return results
 
     def _results_of(self, run: JsonObject) -> Sequence[ToolResultMessage]:
-        """Return the result of a recorded call, unless it never ended.
+        """Return the result of a recorded call, if it ended.
 
-        The results of calls made beside it may stand with it.
+        Results of parallel calls may stand with it.
         """
-        call_id, name, pieces = run.text("id"), run.text("name"), run.pieces("result")
+        call_id, name = run.text("id"), run.text("name")
+        pieces = run.pieces("result")
         if agent := run.text("agentId"):
             self._agents[agent] = name
         responses = responses_in(pieces)
-        own = next((each for each in responses if each.get("id") == call_id), None)
+        own = next((response for response in responses if response.get("id") == call_id), None)
         own = own or next(iter(responses), JsonObject())
         others = [piece for piece in pieces if "functionResponse" not in piece]
         if len(responses) > 1:
@@ -311,7 +300,7 @@ def _thinking(record: JsonObject) -> list[Part]:
 
 
 def _without(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
-    """Leave out the calls that are also recorded as runs."""
+    """Leave out the calls that are recorded as runs."""
     ids = {run.text("id") for run in runs}
     nameless = [(run.get("name"), run.get("args")) for run in runs]
     others: list[JsonObject] = []

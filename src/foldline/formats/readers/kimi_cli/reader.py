@@ -5,17 +5,13 @@ compacts, rewinds or clears. A wire file holds events of the screen; that of Kim
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from foldline.files import is_file, is_folder, read_regular
 from foldline.formats.base import (
-    Counted,
     ForeignChild,
     ForeignSession,
-    Json,
     JsonLine,
     JsonObject,
     child_in,
@@ -25,6 +21,7 @@ from foldline.formats.base import (
 )
 from foldline.formats.beside import SharedFiles, beside_kimi
 from foldline.formats.parts import (
+    first_text,
     has_image,
     parts_of,
     sub_agent_note,
@@ -35,10 +32,10 @@ from foldline.formats.parts import (
 from foldline.formats.readers.kimi_code.reader import CodeWire
 from foldline.formats.readers.kimi_code.results import result_of
 from foldline.formats.transcript import Transcript
-from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    Checkpoint,
     Clear,
     DeveloperMessage,
     Entry,
@@ -48,7 +45,7 @@ from foldline.protocol import (
     ToolResultMessage,
     Usage,
 )
-from foldline.sequences import same_start
+from foldline.sequences import overlap, same_start
 
 from .wire import Wire
 
@@ -73,7 +70,7 @@ _MEDIA_FOLLOWS = "Non-text parts are sent as a user message below."
 
 
 def recognises(record: JsonObject) -> bool:
-    return record.get("role") in _CONTEXT_ROLES or _is_wire(record) or _is_code_wire(record)
+    return record.role in _CONTEXT_ROLES or _is_wire(record) or _is_code_wire(record)
 
 
 def _is_wire(record: JsonObject) -> bool:
@@ -87,52 +84,38 @@ def _is_code_wire(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session. The earlier states beside a context file are its beginning.
+    """Read a session, with the earlier states of its context.
 
-    An index is the place of a record in its file; earlier states count before it, each with one more for what
-    ended it.
+    An index is the place of a record in its file; earlier states count before it, each with one more for its
+    end.
     """
     lines, damage = json_lines(data)
     records = [line.record for line in lines]
     if any(map(_is_code_wire, records)):
-        code = CodeWire(lines)
-        starts = {record.text("subagentId"): record for record in records if "parentToolCallId" in record}
-        return _session(path, code.log, damage, code.notes(), code.cwd, code.counted, starts)
-    if any(map(_is_wire, records)):
-        wire = Wire(lines)
-        return _session(path, wire.log, damage, wire.notes())
-    if not any("role" in record for record in records):
+        reader: CodeWire | Wire | _Context = CodeWire(lines)
+    elif any(map(_is_wire, records)):
+        reader = Wire(lines)
+    elif any("role" in record for record in records):
+        reader = _Context(lines, path)
+    else:
         raise FoldlineError(f"{path} has no record of kimi-cli: neither messages nor events of a wire.")
-    return _read_context(lines, damage, path)
+    log, name = reader.log, session_id_of(path)
+    starts = {record.text("subagentId"): record for record in records if "parentToolCallId" in record}
+    log.add_children(_children(path, log, starts))
+    folders = (record.text("environmentDisclosure", "cwd") or record.text("cwd") for record in records)
+    cwd = first_text(folders) or beside_kimi(path, name, SharedFiles()).cwd
+    return log.session("kimi-cli", name, cwd, damage, reader.notes())
 
 
 def session_id_of(path: Path) -> str:
-    """Return the name of the session's folder, or of a file outside of such a folder."""
+    """Return the name of the session's folder, or its file's."""
     if path.parts[-3:-1] == ("agents", "main"):
         return path.parents[2].name
     return path.parent.name if path.stem in ("context", "wire") and path.parent.name else path.stem
 
 
-def _session(
-    path: Path,
-    log: Transcript,
-    damage: Damage,
-    notes: Iterable[str],
-    cwd: str = "",
-    counted: Sequence[Counted] = (),
-    starts: Mapping[str, JsonObject] = MappingProxyType({}),
-) -> ForeignSession:
-    name = session_id_of(path)
-    log.children = {child.id: child for child in _children(path, log, starts)}
-    cwd = cwd or beside_kimi(path, name, SharedFiles()).cwd
-    return log.session("kimi-cli", name, cwd, damage, notes, counted=counted)
-
-
-# --- subagents --------------------------------------------------------------------------------------
-
-
 def _children(path: Path, log: Transcript, starts: Mapping[str, JsonObject]) -> Iterator[ForeignChild]:
-    """Read the subagents. `starts` are the records of Kimi Code 2 that name their calls."""
+    """Read the subagents. `starts` are records of Kimi Code 2."""
     results = [entry for entry in log.in_order() if isinstance(entry, ToolResultMessage)]
     for name, file in _child_files(path).items():
         if session := child_in(read, file):
@@ -152,12 +135,12 @@ def _child_files(path: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     is_main = path.parts[-3:-1] == ("agents", "main")
     folder = path.parents[1] if is_main else path.parent / "subagents"
-    if path.name in _NAMES and is_folder(folder):
-        for child in sorted(folder.iterdir()):
-            file = next(filter(is_file, (child / name for name in _NAMES)), None)
-            if file and child.name != "main" and not child.is_symlink():
-                files[child.name] = file
-    if path.name == _NAMES[0] and is_folder(path.parent):
+    if path.name in _NAMES:
+        for file in (*folder.glob("*/wire.jsonl"), *folder.glob("*/context.jsonl")):
+            if is_file(file) and file.parent.name != "main" and not file.parent.is_symlink():
+                files[file.parent.name] = file
+        files = dict(sorted(files.items()))
+    if path.name == _NAMES[0]:
         files |= {file.stem: file for file in sorted(path.parent.glob("context_sub_*.jsonl"))}
     return files
 
@@ -166,9 +149,10 @@ def _child_files(path: Path) -> dict[str, Path]:
 
 
 def rotations(path: Path) -> list[Path]:
-    """Return the earlier states beside a context file, oldest first. A rotation has none of its own.
+    """Return the earlier states of a context file, oldest first.
 
-    Files of sub-agents are numbered alike, after `_sub` or `_read`: they are sessions of their own.
+    An earlier state has no earlier states. Files of sub-agents are numbered alike, after `_sub` or `_read`:
+    they are sessions of their own.
     """
     if path.stem.endswith(("_sub", "_read")) or not is_folder(path.parent):
         return []
@@ -178,47 +162,6 @@ def rotations(path: Path) -> list[Path]:
     return [file for _, file in numbered if is_file(file)]
 
 
-def _read_context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignSession:
-    notes: list[str] = []
-    states = {file.name: _state_in(file, notes) for file in rotations(path)}
-    earlier = {name: state for name, state in states.items() if state is not None}
-    records = [line.record for state in (*earlier.values(), lines) for line in state]
-    prompts = [record.get("content") for record in records if record.get("role") == "_system_prompt"]
-    # The prompts of a sub-agent's file come from another agent: known by where kimi-cli keeps such files.
-    by_agent = "subagents" in path.parts or path.stem.rpartition("_")[0].endswith(("_sub", "_read"))
-    context = _Context(by_agent, prompts[-1] if prompts else None)
-    for state in (*earlier.values(), lines):
-        context.read(state)
-    notes += context.log.notes(("_system_prompt", "_usage"))
-    if any(prompt != prompts[-1] for prompt in prompts):
-        notes.append("The system prompt changed: the last one stands for all.")
-    if earlier:
-        notes.append(f"The session begins in its earlier states: {', '.join(earlier)}.")
-    return _session(path, context.log, damage, (*notes, *sub_agent_note(by_agent)))
-
-
-def _state_in(file: Path, notes: list[str]) -> list[JsonLine] | None:
-    """Read an earlier state; note its damage."""
-    try:
-        state, damage = json_lines(read_regular(file))
-    except OSError as error:
-        notes.append(f"{file.name}, an earlier state, cannot be read ({error.strerror}).")
-        return None
-    if damage:
-        notes.append(f"{file.name}: {damage}.")
-    return state
-
-
-@dataclass
-class _Row:
-    """A record of the state that is read, and its index."""
-
-    record: JsonObject
-    index: int
-    checkpoint: int | None = None
-
-
-@dataclass
 class _Context:
     """Turns the states of a context, one after the other, into one history.
 
@@ -226,97 +169,121 @@ class _Context:
     up to a checkpoint) or a fresh start.
     """
 
-    by_agent: bool
-    prompt: Json
-    """The system prompt the model had last. Each state repeats its own, and a view has only one."""
-    log: Transcript = field(default_factory=lambda: Transcript("kimi"))
-    _rows: list[_Row] = field(default_factory=list)
-    _start: int = 0
-    """The index of the first record of the file."""
-    _tokens: int = 0
-    _is_estimate: bool = False
-    """Whether the next count is kimi-cli's own estimate, as after a compaction."""
+    def __init__(self, lines: list[JsonLine], path: Path) -> None:
+        self.log = Transcript("kimi")
+        self._notes: list[str] = []
+        self._rows: list[JsonLine] = []
+        """The records of the state that is read. The position of each is its index."""
+        self._start = 0
+        """The index of the first record of the file."""
+        self._tokens = 0
+        self._is_estimate = False
+        """Whether the next count is kimi-cli's own estimate, as after a compaction."""
+        # The prompts of a sub-agent's file come from another agent: known by where kimi-cli keeps such files.
+        name = path.stem.rpartition("_")[0]
+        self._by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
+        earlier = {file.name: state for file in rotations(path) if (state := self._earlier(file)) is not None}
+        states = [*earlier.values(), lines]
+        records = (line.record for state in states for line in state)
+        prompts = (record for record in records if record.role == "_system_prompt")
+        self._prompts = [prompt.get("content") for prompt in prompts]
+        """Each state repeats its own, and a view has only one: the last."""
+        for state in states:
+            self._read(state)
+        self._notes += self.log.notes(("_system_prompt", "_usage"))
+        if any(prompt != self._prompts[-1] for prompt in self._prompts):
+            self._notes.append("The system prompt changed: the last one stands for all.")
+        if earlier:
+            self._notes.append(f"The session begins in its earlier states: {', '.join(earlier)}.")
 
-    def read(self, state: list[JsonLine]) -> None:
-        shared = self._continue(state) if self.log.entries else 0
+    def notes(self) -> list[str]:
+        return [*self._notes, *sub_agent_note(self._by_agent)]
+
+    def _earlier(self, file: Path) -> list[JsonLine] | None:
+        """Read an earlier state; note its damage."""
+        try:
+            state, damage = json_lines(read_regular(file))
+        except OSError as error:
+            self._notes.append(f"{file.name}, an earlier state, cannot be read ({error.strerror}).")
+            return None
+        if damage:
+            self._notes.append(f"{file.name}: {damage}.")
+        return state
+
+    def _read(self, state: list[JsonLine]) -> None:
+        rows = [JsonLine(self._start + line.position, line.record) for line in state]
+        shared = self._continue(rows) if self.log.entries else 0
         if not shared:
             self._tokens = 0
-        for line in state[shared:]:
-            self._add(line)
-        self._start += (state[-1].position + 1 if state else 0) + 1
+        for row in rows[shared:]:
+            self._add(row)
+        self._start = rows[-1].position + 2 if rows else self._start + 1
 
-    def _continue(self, state: list[JsonLine]) -> int:
-        """Add how this state came out of the one before; return how many records that covers."""
-        records = [line.record for line in state]
+    def _continue(self, rows: list[JsonLine]) -> int:
+        """Connect a state with the one before; count the records this covers."""
         before, self._rows = self._rows, []
-        opening = next(filter(_is_message, records), JsonObject())
-        is_new = all(row.record != opening for row in before)
-        if is_new and _opens_with(opening, SUMMARY):
-            return self._compact(state, records.index(opening), before)
-        shared = same_start(records, [row.record for row in before])
+        records = [row.record for row in before]
+        first = next(filter(_is_message, rows), None)
+        if first and first.record not in records and _opens_with(first.record, SUMMARY):
+            return self._compact(rows, rows.index(first), before)
+        shared = same_start([row.record for row in rows], records)
         if shared == len(before):
             self._rows = before
             return shared
-        return self._go_back(before, shared, records)
+        return self._go_back(rows, before, shared)
 
-    def _compact(self, state: list[JsonLine], place: int, before: list[_Row]) -> int:
-        """Add a compaction: the summary, then the newest messages of the state before."""
-        for line in state[:place]:
-            self._add(line)
-        summary = state[place]
-        later = [line for line in state[place + 1 :] if _is_message(line.record)]
-        earlier = [row for row in before if _is_message(row.record)]
-        size = _overlap([row.record for row in earlier], [line.record for line in later])
+    def _compact(self, rows: list[JsonLine], place: int, before: list[JsonLine]) -> int:
+        """Add a compaction: the summary, then the newest earlier messages."""
+        for row in rows[:place]:
+            self._add(row)
+        summary = rows[place]
+        later = list(filter(_is_message, rows[place + 1 :]))
+        earlier = list(filter(_is_message, before))
+        size = overlap([row.record for row in earlier], [row.record for row in later])
         kept = earlier[len(earlier) - size :]
-        index = self._start + summary.position
+        context = set(self.log.messages())
         compaction = self.log.compaction(
-            index,
+            summary.position,
             self.log.parts(summary.record.get("content")),
-            self._in_context(kept),
-            ahead=self._in_context(self._rows),
+            [row.position for row in kept if row.position in context],
+            ahead=[row.position for row in self._rows if row.position in context],
             strategy="kimi-cli",
             tokens_before=self._tokens,
         )
-        self.log.put(index, compaction)
+        self.log.put(summary.position, compaction)
         self._is_estimate = True
-        self._rows.append(_Row(summary.record, index))
-        self._rows += [_Row(line.record, row.index) for line, row in zip(later, kept, strict=False)]
-        last = later[size - 1] if size else summary
-        return state.index(last) + 1
+        self._rows += [summary, *kept]
+        return rows.index(later[size - 1] if size else summary) + 1
 
-    def _in_context(self, rows: Iterable[_Row]) -> list[int]:
-        context = set(self.log.messages())
-        return [row.index for row in rows if row.index in context]
-
-    def _go_back(self, before: list[_Row], shared: int, records: Sequence[JsonObject]) -> int:
-        """Add a rewind to the last shared checkpoint, or else a fresh start."""
-        checkpoints = (at for at, row in enumerate(before[: shared + 1]) if row.checkpoint is not None)
-        place = max(checkpoints, default=-1)
-        new = next(filter(_is_message, records[shared:]), JsonObject())
-        is_rewind = _opens_with(new, _DMAIL) or any(map(_is_message, records[:shared]))
+    def _go_back(self, rows: list[JsonLine], before: list[JsonLine], shared: int) -> int:
+        """Add a rewind to the last shared checkpoint, or a clear."""
         summary = self.log.newest_summary()
-        if is_rewind and place >= 0 and (summary is None or before[place].index > summary.index):
-            self._rows = before[:place]
-            self.log.go_back_to(before[place].checkpoint or 0, index=self._start - 1)
-            return place
+        first = summary.index if summary else 0
+        opening = next((row.record for row in rows[shared:] if _is_message(row)), JsonObject())
+        is_rewind = _opens_with(opening, _DMAIL) or any(map(_is_message, rows[:shared]))
+        for place in reversed(range(min(shared + 1, len(before)))):
+            entry = self.log.entries[before[place].position]
+            if is_rewind and isinstance(entry, Checkpoint) and entry.index >= first:
+                self._rows = before[:place]
+                self.log.go_back_to(entry.id, index=self._start - 1)
+                return place
         self.log.put(self._start - 1, Clear())
         return 0
 
-    def _add(self, line: JsonLine) -> None:
-        record = line.record
-        row = _Row(record, self._start + line.position)
-        if record.get("role") == "_checkpoint":
-            row.checkpoint = self.log.checkpoint(index=row.index)
+    def _add(self, row: JsonLine) -> None:
+        role = row.record.role
+        if role == "_checkpoint":
+            self.log.checkpoint(index=row.position)
         else:
-            self.log.put_record(row.index, self._entry(record, row.index), record, record.text("role"))
+            self.log.put_record(row.position, self._entry(row.record, row.position), row.record, role)
         self._rows.append(row)
 
     def _entry(self, record: JsonObject, index: int) -> Entry | None:
         content = record.get("content")
-        match record.get("role"):
+        match record.role:
             case "_system_prompt":
                 has_prompt = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
-                return None if has_prompt else SystemMessage(parts=self.log.parts(self.prompt))
+                return None if has_prompt else SystemMessage(parts=self.log.parts(self._prompts[-1]))
             case "_usage":
                 self._count(record.count("token_count"))
                 return None
@@ -345,17 +312,17 @@ class _Context:
         if has_image(parts) and (by_program or self._media_follows()):
             return user_message(parts, typed=False)
         if not by_program:
-            return user_message(parts, typed=not self.by_agent)
+            return user_message(parts, typed=not self._by_agent)
         return DeveloperMessage(parts=parts, origin="dmail" if _opens_with(record, _DMAIL) else "notice")
 
     def _media_follows(self) -> bool:
-        """Return whether the newest message is a result whose image comes apart."""
+        """Return whether the newest message announces an image."""
         messages = (entry for entry in reversed(self.log.entries.values()) if isinstance(entry, BaseMessage))
         newest = next(messages, None)
         return isinstance(newest, ToolResultMessage) and _MEDIA_FOLLOWS in newest.text
 
     def _count(self, tokens: int) -> None:
-        """Give a count of the whole context to the answer right before it.
+        """Give a token count to the answer right before it.
 
         Older files count before the answer, too: what it grew by is the answer. Newer ones know the sum only,
         which then stands as input.
@@ -366,23 +333,17 @@ class _Context:
         answer = self.log.entries.get(newest)
         if is_estimate or not isinstance(answer, AssistantMessage) or answer.usage or not tokens:
             return
-        counted_before = len(self._rows) > 1 and self._rows[-2].record.get("role") == "_usage"
+        counted_before = len(self._rows) > 1 and self._rows[-2].record.role == "_usage"
         output = tokens - before if counted_before else 0
         if not 0 <= output < tokens:
             output = 0
         self.log.change(newest, usage=Usage(input=tokens - output, output=output))
 
 
-def _is_message(record: JsonObject) -> bool:
-    return not record.text("role").startswith("_")
+def _is_message(row: JsonLine) -> bool:
+    return not row.record.role.startswith("_")
 
 
 def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
     parts = parts_of(record.get("content"), [])
     return bool(parts) and isinstance(parts[0], TextPart) and parts[0].text.lstrip().startswith(start)
-
-
-def _overlap(before: Sequence[object], after: Sequence[object]) -> int:
-    """Return how many items at the end of one list are the start of the other."""
-    sizes = range(min(len(before), len(after)), 0, -1)
-    return next((size for size in sizes if before[-size:] == after[:size]), 0)

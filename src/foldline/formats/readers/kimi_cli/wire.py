@@ -4,7 +4,6 @@ They hold no system prompt and no summaries: those are in the context file besid
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from foldline.formats.base import JsonLine, JsonObject
 from foldline.formats.parts import UsageFields, tool_call_parts
@@ -47,11 +46,13 @@ class Wire:
         self._is_compacting = False
         steps = _steps(lines)
         for line in lines:
-            event, at = line.record.object("message"), _time(line.record)
+            event = line.record.object("message")
+            is_timed = not isinstance(line.record.get("timestamp"), str)
             entry = self._entry(event.kind, event.object("payload"), line.position)
             if line.position in steps:
                 entry = self._answer(steps[line.position])
-                at = at if event.kind == "StepBegin" else None
+                is_timed = is_timed and event.kind == "StepBegin"
+            at = line.record.time("timestamp", unit=1) if is_timed else None
             self.log.put_record(line.position, entry, line.record, event.kind or line.record.kind, at)
 
     def notes(self) -> list[str]:
@@ -81,7 +82,7 @@ class Wire:
         return None
 
     def _answer(self, step: Sequence[JsonLine]) -> AssistantMessage:
-        """Put an answer together from the events of its step."""
+        """Build an answer from the events of its step."""
         parts: list[Part] = []
         usage = None
         for line in step:
@@ -118,7 +119,7 @@ class Wire:
 
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
-    """Return the events of each step by the first one's position."""
+    """Return the events of each step, by its first position."""
     steps: dict[int, list[JsonLine]] = {}
     step: list[JsonLine] | None = None
     for line in lines:
@@ -132,13 +133,8 @@ def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
     return steps
 
 
-def _time(record: JsonObject) -> datetime | None:
-    is_number = not isinstance(record.get("timestamp"), str)
-    return record.time("timestamp", unit=1) if is_number else None
-
-
 def _append(parts: list[Part], piece: Part | str) -> None:
-    """Add a part, or more arguments of a call. A text continues a text before it, a thought a thought."""
+    """Add a part, or continue the last part."""
     match parts[-1] if parts else None, piece:
         case ToolCallPart() as call, str():
             arguments = call.arguments.removeprefix("{}") + piece

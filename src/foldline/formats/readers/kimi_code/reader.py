@@ -81,15 +81,12 @@ class CodeWire:
         prompts = list(filter(None, (record.text("systemPrompt") for record in settings)))
         kinds = {line.record.kind for line in lines}
         self.log = Transcript("kimi")
-        self.cwd = ""
-        self.counted: list[Counted] = []
         self._notes: list[str] = []
         self._system_prompt = prompts[-1] if prompts else ""
         """The last one of the session, as a view has only one; empty once it was added."""
         self._model = ""
         self._has_undos = "context.undo" in kinds
-        self._undo_keeps_reminders = False
-        """As since Kimi Code 2."""
+        self._undo_keeps_reminders = "agent.switched" in kinds  # since Kimi Code 2
         self._spine = Spine()
         self._has_records = not kinds.isdisjoint(RECORDS)
         """Whether the file records the transitions."""
@@ -97,16 +94,16 @@ class CodeWire:
         """In the context at this point, oldest first."""
         self._reminders: dict[int, str] = {}
         """By index: the prompt that a reminder belongs to, or an empty text."""
-        self._kept_reminders: list[int] = []
-        """Those that the newest undo left in the context."""
         self._last_checkpoint = 0
         self._last_compaction = -1
         """The newest compaction or clear: no undo goes back over it."""
         self._kept: list[int] = []
         """The messages that it kept, with its summary."""
-        self._newest_answer: int | None = None
+        self._newest_answer: AssistantMessage | None = None
         """Set until the transition that it calls was applied."""
         self._steps = _steps(lines)
+        if "micro_compaction.apply" in kinds:
+            self._notes.append("Old tool results that Kimi Code had cleared from requests are shown in full.")
         for line in lines:
             self._read(line)
         self._close_scope(lines[-1].position + 1, None)
@@ -119,7 +116,6 @@ class CodeWire:
     def _read(self, line: JsonLine) -> None:
         record, position = line.record, line.position
         at = record.time("time")
-        self.cwd = self.cwd or record.text("environmentDisclosure", "cwd") or record.text("cwd")
         if position in self._steps or record.at("message", "role") == "assistant":
             self._close_scope(position, at)
         if self._has_undos and _is_prompt(record):
@@ -130,17 +126,22 @@ class CodeWire:
             if answer := self._answer(self._steps[position]):
                 self._add(index, answer, at)
             return
+        messages = record.count("messageCount")
+        if messages and record.kind == "llm.request" and record.get("kind", "loop") == "loop":
+            self.log.counted.append(Counted(index, messages))
         entry = self._entry(record, index) or self.log.unknown(record, record.kind)
         self._add(index, entry, at)
         if isinstance(entry, Compaction) and "wireLines" in record:  # since Kimi Code 2
             reminder = DeveloperMessage(parts=text_parts(_CONTINUES))
             self._add(self.log.next_index(position), reminder, at)
-        self._repeat_reminders(position)
+        if isinstance(entry, Revert) and self._undo_keeps_reminders:
+            self._repeat_reminders(index, position)
 
     def _add(self, index: int, entry: Entry, at: datetime | None) -> None:
         self.log.put(index, entry, at)
-        if isinstance(entry, AssistantMessage):
-            self._newest_answer = index
+        message = self.log.entries[index]
+        if isinstance(message, AssistantMessage):
+            self._newest_answer = message
 
     def _entry(self, record: JsonObject, index: int) -> Entry | None:
         match record.kind:
@@ -166,28 +167,14 @@ class CodeWire:
             case "turn.cancel":
                 return NoticeRecord(text="The turn was cancelled.")
             case _:
-                self._note(record, index)
                 return None
-
-    def _note(self, record: JsonObject, index: int) -> None:
-        """Take in a record that adds nothing to the context."""
-        match record.kind:
-            case "llm.request" if record.get("kind", "loop") == "loop" and record.count("messageCount"):
-                self.counted.append(Counted(index, record.count("messageCount")))
-            case "agent.switched":
-                self._undo_keeps_reminders = True
-            case "micro_compaction.apply":
-                note = "Old tool results that Kimi Code had cleared from requests are shown in full."
-                self._notes.append(note)
-            case _:
-                pass
 
     @property
     def _model_name(self) -> str | None:
         return self._model.rpartition("/")[2] or None
 
     def _settings(self, record: JsonObject) -> Entry | None:
-        """Return the system prompt, once, or a change of the model."""
+        """Return the system prompt or a change of model."""
         model, prompt = record.text("modelAlias"), self._system_prompt
         previous = self._model
         self._model = model or previous
@@ -198,12 +185,10 @@ class CodeWire:
             return None
         return ModelChange(model=self._model_name or model, provider=model.rpartition("/")[0] or None)
 
-    # --- messages --------------------------------------------------------------------------------
-
     def _message(self, record: JsonObject, index: int) -> Entry | None:
         message = record.object("message")
         kind, parts = message.at("origin", "kind"), self.log.parts(message.get("content"))
-        match message.get("role"):
+        match message.role:
             case "user" if _is_prompt(record):
                 scopes = list(self._spine.scopes)
                 self._prompts.append(_Prompt(index, self._last_checkpoint, scopes, message.text("id")))
@@ -229,7 +214,7 @@ class CodeWire:
                 return None
 
     def _answer(self, step: Sequence[JsonLine]) -> AssistantMessage | None:
-        """Put an answer together from its events. A step without parts has no answer."""
+        """Build an answer from its events, unless it is empty."""
         uuid = step[0].record.text("event", "uuid")
         parts: list[Part] = []
         usage = None
@@ -257,10 +242,8 @@ class CodeWire:
         milliseconds, failed = result.count("durationMs"), result.flag("isError")
         return result_of(call_id, parts, self.log, failed=failed, milliseconds=milliseconds)
 
-    # --- compactions and undos -------------------------------------------------------------------
-
     def _compaction(self, record: JsonObject, index: int) -> Entry:
-        """Newer versions keep prompts, before the summary; older ones the newest messages, after it."""
+        """Keep prompts before the summary, or messages after it."""
         summary = record.first("contextSummary", "summary")
         if not summary:
             summary = text_in(self.log.parts(record.at("summary", "content")))
@@ -288,7 +271,7 @@ class CodeWire:
         self._spine.scopes = [index]
 
     def _kept_prompts(self, record: JsonObject) -> list[int]:
-        """Return the oldest and the newest prompts, as many as the record says."""
+        """Return the oldest and newest prompts that the record keeps."""
         context = set(self.log.messages())
         prompts = [prompt.index for prompt in self._prompts if prompt.index in context]
         oldest = record.count("keptHeadUserMessageCount")
@@ -302,21 +285,20 @@ class CodeWire:
         return self._has_records or any(map(is_transition, self.log.calls.values()))
 
     def _counted_messages(self) -> list[int]:
-        """Return the messages that Kimi Code counts, each result behind its call."""
+        """Return the messages that Kimi Code counts, in its order."""
         projection = self.log.projection
         messages = list(self._kept)
         for index, entry in self.log.entries.items():
             is_message = isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage)
             is_undone = projection.fate(index).kind == "reverted"
             if is_message and index > self._last_compaction and not is_undone:
-                messages += [each for each in projection.group(index) if each not in messages]
-        return messages
+                messages += projection.group(index)
+        return list(dict.fromkeys(messages))
 
     def _close_scope(self, position: int, at: datetime | None) -> None:
         """Compact the scope that the newest answer closed."""
-        newest, self._newest_answer = self._newest_answer, None
-        answer = self.log.entries[newest] if newest is not None else None
-        if self._has_records or not isinstance(answer, AssistantMessage):
+        answer, self._newest_answer = self._newest_answer, None
+        if answer is None or self._has_records:
             return
         results = map(self.log.message, self.log.results_of(answer.index))
         if scope := self._spine.apply_calls(answer, results):
@@ -324,7 +306,7 @@ class CodeWire:
             self.log.put(index, self._scope_compaction(index, scope), at)
 
     def _scope_compaction(self, index: int, scope: ClosedScope) -> Compaction:
-        """Replace a scope by its memory. The prompts in it stay."""
+        """Replace a scope by its memory; its prompts stay."""
         prompts = {prompt.index for prompt in self._prompts}
         context, group = self.log.context(), self.log.projection.group
         end = group(scope.end)[0]
@@ -339,29 +321,27 @@ class CodeWire:
         return self.log.compaction(index, memory, context[cut:], ahead=ahead, strategy="kimi-code")
 
     def _undo(self, count: int) -> Entry | None:
-        """Go back to before the prompt this far from the end, but not over a compaction."""
+        """Undo this many prompts, but no compaction."""
         target = self._prompts[-count] if 0 < count <= len(self._prompts) else None
         if target is None or target.index < self._last_compaction:
             return None
         self._prompts = self._prompts[:-count]
         self._spine.scopes = target.scopes
-        if self._undo_keeps_reminders:
-            owners = {"", *(prompt.identity for prompt in self._prompts)}
-            undone = [index for index in self.log.messages() if index > target.index]
-            self._kept_reminders = [index for index in undone if self._reminders.get(index) in owners]
         return Revert(checkpoint=target.checkpoint)
 
-    def _repeat_reminders(self, position: int) -> None:
-        """Add the reminders that an undo left in the context once more."""
-        for index in self._kept_reminders:
-            reminder, again = self.log.entries[index], self.log.next_index(position)
-            self._reminders[again] = self._reminders[index]
-            self._add(again, reminder, reminder.at)
-        self._kept_reminders = []
+    def _repeat_reminders(self, undo: int, position: int) -> None:
+        """Add the reminders again that an undo leaves standing."""
+        owners = {"", *(prompt.identity for prompt in self._prompts)}
+        fate = self.log.projection.fate
+        for index, owner in list(self._reminders.items()):
+            if owner in owners and fate(index).by == undo:
+                reminder, again = self.log.entries[index], self.log.next_index(position)
+                self._reminders[again] = owner
+                self._add(again, reminder, reminder.at)
 
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
-    """Return the records of each step up to the one that ends it, by the first one's position."""
+    """Return the events of each step, by its first position."""
     steps: dict[int, list[JsonLine]] = {}
     step: list[JsonLine] = []
     for line in lines:
@@ -378,16 +358,16 @@ def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
 
 
 def _is_prompt(record: JsonObject) -> bool:
-    """Return whether the user sent this message, or called the skill or plugin that did."""
+    """Return whether the user sent or triggered this message."""
     message, origin = record.object("message"), record.object("message", "origin")
     kind = origin.get("kind")
     is_called = kind in ("skill_activation", "plugin_command") and origin.get("trigger") == "user-slash"
-    by_user = message.get("role") == "user" and (kind in (None, "user") or is_called)
+    by_user = message.role == "user" and (kind in (None, "user") or is_called)
     return by_user and record.kind == "context.append_message"
 
 
 def _nested(calls: Json) -> Json:
-    """Return calls with their name and arguments in a `function`, as in older files."""
+    """Return calls in the form of older files, with a `function`."""
     if not isinstance(calls, list):
         return calls
     return [{"function": call, **call} if isinstance(call, dict) else call for call in calls]

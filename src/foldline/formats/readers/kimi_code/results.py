@@ -34,7 +34,7 @@ def result_of(
 
 
 def parts_as_sent(result: JsonObject, tool: str, output: Sequence[Part]) -> tuple[Part, ...]:
-    """Return a result with the lines that Kimi Code adds when it sends one."""
+    """Return a result with the lines that Kimi Code adds."""
     lines: list[str] = []
     pieces = result.pieces("output")
     is_empty = all(piece.kind == "text" and not piece.text("text").strip() for piece in pieces)

@@ -37,7 +37,7 @@ class Spine:
     """The indices at which the open scopes begin, outermost first."""
 
     def apply_calls(self, answer: AssistantMessage, results: Iterable[BaseMessage]) -> ClosedScope | None:
-        """Apply the only transition that an answer calls; return the scope it closes."""
+        """Apply an answer's only transition; return the scope it closes."""
         accepted = {
             result.call_id
             for result in results
@@ -52,7 +52,7 @@ class Spine:
         return self._move(transitions[0].name, answer.index, answer.index, memory)
 
     def apply_record(self, record: JsonObject, messages: Sequence[int]) -> ClosedScope | None:
-        """Apply a record of a transition; return the scope it closes.
+        """Apply a recorded transition; return the scope it closes.
 
         Args:
             messages: the indices of all messages, which the record counts.
@@ -84,7 +84,7 @@ def _is_complete(call: ToolCallPart) -> bool:
 
 
 def _index_at(place: int, messages: Sequence[int]) -> int | None:
-    """Return the index of the message at this place, or of the next message to come."""
+    """Return the index at this place; past the end, the next."""
     if place < 0 or not messages:
         return None
     return messages[place] if place < len(messages) else messages[-1] + 1

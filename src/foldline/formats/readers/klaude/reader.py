@@ -5,7 +5,7 @@ One index a record. A checkpoint that a rewind goes back to takes one more, afte
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.formats.base import ForeignSession, JsonLine, JsonObject, known_lines, object_in
@@ -42,26 +42,28 @@ _USAGE = UsageFields(("input_tokens",), ("output_tokens",), "cached_tokens", "re
 
 
 def recognises(record: JsonObject) -> bool:
-    return record.get("type") in _KINDS and isinstance(record.get("data"), dict)
+    return record.kind in _KINDS and isinstance(record.get("data"), dict)
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
     """Read a session."""
     lacks = "event of klaude-code: no line has the type and data of one"
     lines, damage = known_lines(data, path, recognises, lacks)
-    rewinds = [line.record for line in lines if line.record.kind == "RewindEntry"]
+    rewinds = (line.record for line in lines if line.record.kind == "RewindEntry")
+    targets = {rewind.count("data", "checkpoint_id") for rewind in rewinds}
     meta = beside(path)
-    reader = _Reader({rewind.count("data", "checkpoint_id") for rewind in rewinds}, is_by_agent(meta))
+    by_agent = is_by_agent(meta)
+    reader = _Reader(targets, by_agent=by_agent)
     for line in lines:
         reader.read(line)
     name = path.parent.name if path.stem == "events" and path.parent.name else path.stem
     name, begun = meta.text("id") or name, meta.time("created_at", unit=1)
-    notes = (*reader.log.notes(_SILENT), *sub_agent_note(reader.by_agent))
+    notes = (*reader.log.notes(_SILENT), *sub_agent_note(by_agent))
     return reader.log.session("klaude-code", name, meta.text("work_dir"), damage, notes, begun=begun)
 
 
 def beside(path: Path) -> JsonObject:
-    """Return the `meta.json` beside the events; empty if it cannot be read."""
+    """Read the `meta.json` beside the events."""
     return object_in(path.with_name("meta.json"))
 
 
@@ -83,13 +85,15 @@ class _Item:
     """The index of the first message in the context after a compaction."""
 
 
-@dataclass
 class _Reader:
-    targets: set[int]
-    """The checkpoints that rewinds go back to."""
-    by_agent: bool
-    log: Transcript = field(default_factory=lambda: Transcript("klaude"))
-    _items: list[_Item] = field(default_factory=list)
+    """Turns events into entries."""
+
+    def __init__(self, targets: set[int], *, by_agent: bool) -> None:
+        self.log = Transcript("klaude")
+        self._targets = targets
+        """The checkpoints that rewinds go back to."""
+        self._by_agent = by_agent
+        self._items: list[_Item] = []
 
     def read(self, line: JsonLine) -> None:
         record, data = line.record, line.record.object("data")
@@ -100,7 +104,7 @@ class _Reader:
         self._items.append(item)
         if isinstance(entry, DeveloperMessage) and (mark := _CHECKPOINT.search(entry.text)):
             item.name = int(mark[1])
-        if item.name in self.targets:
+        if item.name in self._targets:
             index = self.log.next_index(line.position)
             item.checkpoint = self.log.checkpoint(item.entry.at, index=index)
         if isinstance(entry, Compaction):
@@ -135,7 +139,7 @@ class _Reader:
             case "UserMessage" if data.get("source") == "bash_mode":
                 return UserMessage(parts=parts, origin="shell")
             case "UserMessage":
-                return user_message(parts, typed=not self.by_agent)
+                return user_message(parts, typed=not self._by_agent)
             case "AssistantMessage":
                 return AssistantMessage(
                     parts=parts,
@@ -156,7 +160,7 @@ class _Reader:
                 )
 
     def _parts(self, pieces: Iterable[JsonObject]) -> tuple[Part, ...]:
-        """Return the parts of a message. A signature follows the thought that it is of."""
+        """Return a message's parts. A signature follows its thought."""
         parts: list[Part] = []
         for piece in pieces:
             if piece.kind != "thinking_signature":
@@ -170,10 +174,8 @@ class _Reader:
             parts.append(thought.model_copy(update={"signature": piece.text("signature") or None}))
         return tuple(parts)
 
-    # --- markers ---------------------------------------------------------------------------------
-
     def _compaction(self, data: JsonObject, index: int) -> Entry:
-        """Return a compaction: a summary, then the session from the first kept item on."""
+        """Compact to a summary and the items from the cut on."""
         items = self._items[self._cut(data) :]
         kept = [item.index for item in items if isinstance(item.entry, BaseMessage | Revert)]
         return self.log.compaction(
@@ -210,7 +212,7 @@ class _Reader:
         return shorter if full < start else full
 
     def _counts_from(self, cut: int) -> tuple[int, int]:
-        """Return how many prompts, and how many messages in all, stand from there on."""
+        """Count the prompts, and all messages, from there on."""
         entries = [item.entry for item in self._items[cut:]]
         prompts = sum(isinstance(entry, UserMessage) for entry in entries)
         results = sum(isinstance(entry, ToolResultMessage) for entry in entries)
@@ -218,7 +220,7 @@ class _Reader:
         return prompts, prompts + results + answers
 
     def _rewind(self, data: JsonObject) -> Entry | None:
-        """Go back to a checkpoint, with a message to itself. Without one, nothing is taken back."""
+        """Go back to a checkpoint, with a note to itself."""
         name = data.get("checkpoint_id")
         message = "\n\n".join(filter(None, (data.text("rationale"), data.text("note"))))
         places = (place for place, item in enumerate(self._items) if item.name == name)
@@ -240,6 +242,6 @@ class _Reader:
 
 
 def _counts(brief: list[JsonObject]) -> tuple[int, int] | None:
-    """Return how many prompts, and how many items in all, an event says were kept."""
+    """Return the kept prompts, and all kept items, by an event."""
     prompts = sum(item.count("count") for item in brief if item.get("item_type") == "User")
     return (prompts, sum(item.count("count") for item in brief)) if brief else None

@@ -6,10 +6,9 @@ The trajectories of mini-swe-agent are such an object, with more in `extra`; so 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from foldline.formats.base import ForeignSession, JsonObject, json_lines, parse_document
+from foldline.formats.base import ForeignSession, JsonLine, JsonObject, json_lines, parse_document
 from foldline.formats.parts import (
     UsageFields,
     call_part,
@@ -54,41 +53,30 @@ def recognises(records: Sequence[JsonObject]) -> bool:
 
 
 def _is_message(record: JsonObject) -> bool:
-    return record.get("role") in _ROLES and not {"content", "tool_calls", "function_call"}.isdisjoint(record)
+    return record.role in _ROLES and not {"content", "tool_calls", "function_call"}.isdisjoint(record)
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a chat. The index of an entry is the place of its message: in the list, or among the lines."""
-    chat = _chat(data)
-    if not any(_is_message(message) for _, message in chat.messages):
-        raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
-    reader = _Reader(chat.about)
-    for position, message in chat.messages:
-        reader.read(message, position)
-    name = chat.about.text("instance_id") or path.stem
-    cwd = chat.about.text("info", "config", "environment", "cwd")
-    notes = (*chat.notes, *reader.log.notes(("exit",)))
-    return reader.log.session("openai", name, cwd, chat.damage, notes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chat:
-    messages: list[tuple[int, JsonObject]]
-    about: JsonObject = field(default_factory=JsonObject)
-    damage: Damage = field(default_factory=Damage)
-    notes: tuple[str, ...] = ()
-
-
-def _chat(data: bytes) -> _Chat:
+    """Read a chat. An index is the place of a message."""
     document = parse_document(data, "messages")
     if document is not None and not _is_message(document):
-        return _Chat(list(enumerate(document.objects("messages"))), document)
-    lines, damage = json_lines(data)
-    chats = [line.record for line in lines if isinstance(line.record.get("messages"), list)]
-    if not chats:
-        return _Chat([(line.position, line.record) for line in lines], damage=damage)
-    more = (f"Of {len(chats)} chats, one a line, the first was read.",) if len(chats) > 1 else ()
-    return _Chat(list(enumerate(chats[0].objects("messages"))), chats[0], damage, more)
+        chats, damage = [document], Damage()
+    else:
+        lines, damage = json_lines(data)
+        chats = [line.record for line in lines if isinstance(line.record.get("messages"), list)]
+    about = chats[0] if chats else JsonObject()
+    if chats:
+        lines = [JsonLine(place, message) for place, message in enumerate(about.objects("messages"))]
+    if not any(_is_message(line.record) for line in lines):
+        raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
+    reader = _Reader(about)
+    for line in lines:
+        reader.read(line.record, line.position)
+    notes = [*reader.log.notes(("exit",))]
+    if len(chats) > 1:
+        notes.insert(0, f"Of {len(chats)} chats, one a line, the first was read.")
+    name, cwd = about.text("instance_id") or path.stem, about.text("info", "config", "environment", "cwd")
+    return reader.log.session("openai", name, cwd, damage, notes)
 
 
 class _Reader:
@@ -112,12 +100,12 @@ class _Reader:
 
     def read(self, message: JsonObject, position: int) -> None:
         at = message.time("extra", "timestamp", unit=1)
-        self.log.put_record(position, self._entry(message, position), message, message.text("role"), at)
-        if message.get("role") not in ("system", "developer") or position in self._summaries:
+        self.log.put_record(position, self._entry(message, position), message, message.role, at)
+        if message.role not in ("system", "developer") or position in self._summaries:
             self._is_leading = False
 
     def _entry(self, message: JsonObject, position: int) -> Entry | None:
-        match message.get("role"):
+        match message.role:
             case "system" | "developer":
                 parts = self.log.parts(message.get("content"))
                 if not self._is_leading:
@@ -164,7 +152,7 @@ class _Reader:
         )
 
     def _tool_result(self, message: JsonObject) -> ToolResultMessage | UserMessage:
-        """Return a result. Without a known call, it is a message of its own."""
+        """Return a result; without its call, a message."""
         parts, name = self.log.parts(message.get("content")), message.first("tool_name", "name")
         call = self._call_of(message.text("tool_call_id"), name)
         if call is None:
@@ -176,7 +164,7 @@ class _Reader:
         return tool_result(call.call_id, call.name or name, parts, failed=failed, brief=brief)
 
     def _call_of(self, call_id: str, name: str) -> ToolCallPart | None:
-        """Return the call of a result: by its id, or, as in Ollama's own API, the first of this name."""
+        """Return the call of a result: by id, or (Ollama) by name."""
         call = self.log.calls.get(call_id)
         if call is None and not call_id:
             named = (call for call in self._unanswered if call.name == name)
@@ -187,7 +175,7 @@ class _Reader:
 
 
 def _without_note(part: Part) -> Part | None:
-    """Return a part without the mark around machine text; None for a text that has no mark."""
+    """Remove the mark around machine text; return None without a mark."""
     if not isinstance(part, TextPart):
         return part
     if not (part.text.startswith(_NOTE_OPEN) and part.text.endswith(_NOTE_CLOSE)):

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from foldline.formats.base import ForeignChild, ForeignSession, JsonObject, child_of, parse_object
-from foldline.formats.parts import UsageFields, by_voice, image_at, kind_of, stop_reason, text_in
+from foldline.formats.parts import UsageFields, by_voice, image_at, kind_of, of_kind, stop_reason, text_in
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -59,7 +59,7 @@ _USAGE = UsageFields(
 
 
 def recognises(document: JsonObject) -> bool:
-    """Return whether this is an exported session, or the file of a stored one."""
+    """Return whether this is an exported or a stored session."""
     if is_session_info(document):
         return True
     messages = document.get("messages")
@@ -98,7 +98,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
 
 
 def read_opencode_database(path: Path, session: str) -> ForeignSession:
-    """Return a session of opencode's database, the newest without an id.
+    """Return a session of the database, by default the newest.
 
     Raises:
         FoldlineError: there is no such session, or the database cannot be read.
@@ -169,7 +169,8 @@ def _session(
     info = document.object("info")
     items = document.objects("messages")
     messages = [item for item in items if _is_message(item)]
-    log = Transcript("opencode", children={child.id: child for child in children})
+    log = Transcript("opencode")
+    log.add_children(children)
     reader = _Reader(log, _completed_compactions(items), info.object("revert"))
     title = info.text("title")
     if title.strip() and not _DEFAULT_TITLE.match(title):
@@ -192,20 +193,20 @@ def _session(
 
 
 def _completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
-    """Return the ids of the requests to compact that a summary answers."""
+    """Return the ids of answered requests to compact."""
     requested: set[str] = set()
     answered: set[str] = set()
     for message in messages:
         info = message.object("info")
         if _is_summary(info):
             answered.add(info.text("parentID"))
-        elif any(part.kind == "compaction" for part in message.objects("parts")):
+        elif of_kind(message.objects("parts"), "compaction"):
             requested.add(info.text("id"))
     return (requested & answered) - {""}
 
 
 def _is_summary(info: JsonObject) -> bool:
-    """Return whether an answer is the summary of a finished compaction."""
+    """Return whether an answer is a finished summary."""
     is_finished = info.get("finish") and not info.get("error")
     return info.get("role") == "assistant" and info.flag("summary") and bool(is_finished)
 
@@ -255,7 +256,10 @@ class _Reader:
                 self._log.left_out += map(kind_of, parts)
 
     def _is_compaction(self, info: JsonObject) -> bool:
-        """Return whether an answer is the summary of this session. Older versions have no request for it."""
+        """Return whether an answer is a summary of this session.
+
+        Older versions have no request for it.
+        """
         parent = info.text("parentID")
         return _is_summary(info) and (parent in self._completed or parent not in self._starts)
 
@@ -267,13 +271,13 @@ class _Reader:
             self._log.go_back_to(self._checkpoint, at)
 
     def _user(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add a message of the user, with the program's text in it as messages of their own."""
+        """Add a user message, and the program's text in it."""
         name = info.text("model", "modelID")
         model = ModelChange(model=name, provider=info.text("model", "providerID") or None)
         if name and model != self._model:
             self._model = model
             self._log.add(model, at)
-        requests = [part for part in parts if part.kind == "compaction"]
+        requests = of_kind(parts, "compaction")
         if requests and info.text("id") in self._completed:
             self._requests[info.text("id")] = requests[0]
             return
@@ -292,7 +296,7 @@ class _Reader:
                 self._log.add(UserMessage(origin=origin, parts=its_parts), at)
 
     def _assistant(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add an answer for each step. Failed ones are dropped: opencode never sends them again."""
+        """Add an answer for each step, and drop failed ones."""
         first = len(self._log.entries)
         steps = _steps_of(parts)
         error = info.object("error")
@@ -300,7 +304,7 @@ class _Reader:
         for step in steps:
             if self._revert.get("partID") in [part.get("id") for part in step if part.get("id")]:
                 self._add_checkpoint(at)
-            finish = next((part for part in step if part.kind == "step-finish"), JsonObject())
+            finish = [*of_kind(step, "step-finish"), JsonObject()][0]
             final = info if len(steps) == 1 else JsonObject()
             answer = AssistantMessage(
                 model=info.text("modelID") or None,
@@ -345,19 +349,19 @@ class _Reader:
                 self._hiding[index] = time
 
     def _drop(self, first: int, at: datetime | None) -> None:
-        messages = [index for index in self._log.messages() if index >= first]
-        answers = [index for index in messages if isinstance(self._log.entries[index], AssistantMessage)]
+        messages = {index: message for index, message in self._log.visible().items() if index >= first}
+        self._unsent.update(messages)
+        answers = [index for index in messages if isinstance(messages[index], AssistantMessage)]
         for index in answers:
             self._log.drop(index, at)
         self.failed += bool(answers)
-        self._unsent.update(messages)
 
     # --- compactions, hidden outputs, turns taken back -----------------------------------------------
 
     def _compaction(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add a compaction. It keeps all from a message on that the request names."""
+        """Add a compaction. Its request names the first kept message."""
         request = self._requests.get(info.text("parentID"), JsonObject())
-        texts = [part.text("text").strip() for part in parts if part.kind == "text"]
+        texts = [part.text("text").strip() for part in of_kind(parts, "text")]
         summary = "\n\n".join(filter(None, texts)) or _NO_SUMMARY
         if request:
             summary = ASKED_TO_COMPACT + summary
@@ -376,11 +380,13 @@ class _Reader:
         )
 
     def _messages_from(self, message_id: str) -> list[int]:
-        """Return the messages from this one on, in the context or not, without failed answers."""
-        start = self._starts.get(message_id)
-        entries = self._log.entries if start is not None else {}
-        messages = [index for index, entry in entries.items() if isinstance(entry, BaseMessage)]
-        return [index for index in messages if index >= (start or 0) and index not in self._unsent]
+        """Return the messages from this one on, without failed answers."""
+        if message_id not in self._starts:
+            return []
+        first = self._starts[message_id]
+        entries = self._log.entries.items()
+        messages = [index for index, entry in entries if isinstance(entry, BaseMessage) and index >= first]
+        return [index for index in messages if index not in self._unsent]
 
     def _hide(self, results: Sequence[int], at: datetime | None) -> None:
         """Replace the outputs of these results by a placeholder."""
@@ -396,7 +402,7 @@ class _Reader:
 
 
 def _user_part(piece: JsonObject) -> Part | None:
-    """Return the part of a user message as the model gets it."""
+    """Return a part of a user message as sent."""
     match piece.kind:
         case "text" if piece.text("text"):
             return TextPart(text=piece.text("text"))
@@ -411,7 +417,7 @@ def _user_part(piece: JsonObject) -> Part | None:
 
 
 def _author(piece: JsonObject, part: Part) -> str:
-    """Return the author of a part: `typed`, `machine`, or `ignored` for text that is not sent."""
+    """Return the author: `typed`, `machine`, or `ignored` if not sent."""
     if piece.kind == "text" and piece.flag("ignored"):
         return "ignored"
     is_text = piece.kind == "text" and not piece.flag("synthetic")

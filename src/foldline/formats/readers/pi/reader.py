@@ -7,13 +7,12 @@ than the one before, so does the history, by a rewind to that moment.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from foldline.context.files import file_lists
-from foldline.formats.base import ForeignSession, Json, JsonLine, JsonObject, known_lines
+from foldline.formats.base import ForeignSession, JsonLine, JsonObject, known_lines
 from foldline.formats.parts import BESIDE, UsageFields, arguments_of, stop_reason, text_in, user_message
 from foldline.formats.tool_results import FILE_TOOLS, Changes, details_in, line_count, tool_result
 from foldline.formats.transcript import Transcript
@@ -63,12 +62,12 @@ _USAGE = UsageFields(
 
 def recognises(record: JsonObject) -> bool:
     message = record.object("message")
-    is_own = message.get("role") in _ROLES or not _FIELDS.isdisjoint(message)
+    is_own = message.role in _ROLES or not _FIELDS.isdisjoint(message)
     return _is_header(record) or (record.kind == "message" and is_own)
 
 
 def _is_header(record: JsonObject) -> bool:
-    """Return whether a record opens a pi session. Ours has `created_at` in place of `timestamp`."""
+    """Return whether a record opens a session of pi, not ours."""
     fields = map(record.get, ("id", "timestamp", "cwd"))
     return record.kind == "session" and all(isinstance(value, str) for value in fields)
 
@@ -82,7 +81,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     notes: list[str] = []
     if not _is_header(header):
         notes.append("The session header is damaged or missing: what it does not say is not known.")
-    body = [line for line in lines if line.record.get("type") != "session"]
+    body = [line for line in lines if line.record.kind != "session"]
     parents = _parents(body, notes)
     reader = _Reader(has_frames=not any(_is_of_oh_my_pi(line.record) for line in body))
     reader.read(body, parents)
@@ -98,7 +97,7 @@ def _is_of_oh_my_pi(record: JsonObject) -> bool:
 
 
 def _parents(body: Sequence[JsonLine], notes: list[str]) -> dict[int, int | None]:
-    """Return the place of each record's parent, by the record's place.
+    """Return each record's parent, both as places.
 
     Where a record's parent is lost (a damaged line), it is the record before it in the file.
     """
@@ -138,7 +137,7 @@ class _Prompt(NamedTuple):
     sections: Mapping[str, str] = MappingProxyType({})
 
     def changed(self, message: JsonObject, index: int) -> "_Prompt":
-        """Return the prompt after a message. A section without a text is removed."""
+        """Return the prompt after a message, without empty sections."""
         texts = (block.text("text") for block in message.pieces("content"))
         sections = {**self.sections, **message.object("sections")}
         return _Prompt(
@@ -152,20 +151,22 @@ class _Prompt(NamedTuple):
         return "\n\n".join(filter(None, (*self.content, *self.sections.values())))
 
 
-@dataclass
 class _Reader:
-    has_frames: bool
-    """Whether the frames are known that summaries are sent in."""
-    log: Transcript = field(default_factory=lambda: Transcript("pi"))
-    _tip: int | None = None
-    """The place of the newest record of the tree."""
-    _states: dict[int | None, tuple[int, _Prompt]] = field(default_factory=lambda: {None: (NEW, _Prompt())})
-    """By the place of a record: the newest entry after it, and the system prompt."""
-    _indices: dict[str, int] = field(default_factory=dict)
-    """By the id of a record: its entry."""
-    _lost_cuts: int = 0
-    _prompt: _Prompt = field(default_factory=_Prompt)
-    _model: str | None = None
+    """Turns records into entries."""
+
+    def __init__(self, *, has_frames: bool) -> None:
+        self.log = Transcript("pi")
+        self._has_frames = has_frames
+        """Whether the frames are known that summaries are sent in."""
+        self._prompt = _Prompt()
+        self._tip: int | None = None
+        """The place of the newest record of the tree."""
+        self._states: dict[int | None, tuple[int, _Prompt]] = {None: (NEW, self._prompt)}
+        """By the place of a record: the newest entry after it, and the system prompt."""
+        self._indices: dict[str, int] = {}
+        """By the id of a record: its entry."""
+        self._lost_cuts = 0
+        self._model: str | None = None
 
     def notes(self) -> list[str]:
         notes = [*self.log.notes(_SILENT)]
@@ -202,15 +203,15 @@ class _Reader:
             self.log.add(request, at, position=line.position)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
-        match record.get("type"):
+        match record.kind:
             case "message":
                 return self._message(record.object("message"), position)
             case "compaction":
                 return self._compaction(record, position)
             case "custom_message":
-                return self._machine_text(record.get("content"))
+                return DeveloperMessage(parts=self.log.parts(record.get("content")))
             case "branch_summary":
-                return self._machine_text(self._framed(record, _BRANCH_FRAME))
+                return DeveloperMessage(parts=text_parts(self._framed(record, _BRANCH_FRAME)))
             case "context_edit" if "replacement" in record and record["replacement"] is None:
                 return self._omission(self._indices.get(record.text("targetId")))
             case "model_change":
@@ -225,10 +226,8 @@ class _Reader:
             case _:
                 return None
 
-    # --- messages ------------------------------------------------------------------------------------
-
     def _system(self, message: JsonObject, index: int) -> Entry:
-        """Return the system prompt, or a note that it changed: a view has only one, the last."""
+        """Return the system prompt, or a note that it changed."""
         self._prompt = self._prompt.changed(message, index)
         parts = text_parts(self._prompt.text)
         if self._prompt.entry in (None, index):
@@ -238,7 +237,7 @@ class _Reader:
 
     def _message(self, message: JsonObject, index: int) -> Entry | None:
         content = message.get("content")
-        match message.get("role"):
+        match message.role:
             case "system":
                 return self._system(message, index)
             case "user":
@@ -259,20 +258,17 @@ class _Reader:
             case "bashExecution":
                 return UserMessage(parts=text_parts(shell_text(message)), origin="shell")
             case "hookMessage" | "custom" | "developer":
-                return self._machine_text(content)
+                return DeveloperMessage(parts=self.log.parts(content))
             case _:
                 return None
 
     def _omission(self, target: int | None) -> Entry | None:
-        """Take a message out of the context, for instance an answer too long for the window."""
+        """Drop a message that pi no longer sends."""
         return Edit(target=target, action="drop") if target in self.log.context() else None
 
     def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
         """Return the summary in a record as it is sent."""
-        return record.text("summary").join(frame if self.has_frames else ("", ""))
-
-    def _machine_text(self, content: Json) -> DeveloperMessage:
-        return DeveloperMessage(origin="notice", parts=self.log.parts(content))
+        return record.text("summary").join(frame if self._has_frames else ("", ""))
 
     def _tool_result(self, message: JsonObject, parts: tuple[Part, ...]) -> ToolResultMessage:
         call_id, name = message.text("toolCallId"), message.text("toolName")
@@ -297,13 +293,8 @@ class _Reader:
             full_output=details.text("fullOutputPath"),
         )
 
-    # --- compactions ---------------------------------------------------------------------------------
-
     def _compaction(self, record: JsonObject, index: int) -> Compaction:
-        """Return a compaction: a summary, then every message from the first kept record on.
-
-        A message that an earlier compaction had removed comes back.
-        """
+        """Compact to a summary and all messages from the cut on, compacted ones too."""
         cut = self._cut(record, index)
         details = file_lists(self.log.projection)
         if record.object("details"):
@@ -320,7 +311,7 @@ class _Reader:
         )
 
     def _cut(self, record: JsonObject, index: int) -> int:
-        """Return the first kept entry: named by its id, or in layout 1 by its place in the file."""
+        """Return the first kept entry, by id or (layout 1) by place."""
         named = record.get("firstKeptEntryIndex")
         cut = self._indices.get(record.text("firstKeptEntryId"))
         if cut is not None:
@@ -363,7 +354,7 @@ def shell_text(message: JsonObject) -> str:
 
 
 def _model_change(record: JsonObject) -> ModelChange | None:
-    """pi names provider and model apart, Oh My Pi as `provider/model`."""
+    """Read `provider` and `modelId`, or Oh My Pi's `provider/model`."""
     provider, model = record.text("provider"), record.text("modelId")
     if not model:
         provider, _, model = record.text("model").rpartition("/")

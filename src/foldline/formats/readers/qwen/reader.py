@@ -8,14 +8,15 @@ from datetime import datetime
 from pathlib import Path
 
 from foldline.formats.base import ForeignSession, JsonObject, known_lines
-from foldline.formats.parts import BESIDE, UsageFields, sub_agent_note
-from foldline.formats.readers.gemini.contents import (
+from foldline.formats.contents import (
     Contents,
     by_program,
     contents_of,
     is_content,
     is_program_text,
 )
+from foldline.formats.parts import BESIDE, UsageFields, first_text, sub_agent_note
+from foldline.formats.relist import relist
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     NEW,
@@ -62,23 +63,22 @@ _TELEMETRY_USAGE = UsageFields(
 
 
 def recognises(record: JsonObject) -> bool:
-    in_tree = record.get("type") in _KINDS and {"uuid", "parentUuid"} <= record.keys()
+    in_tree = record.kind in _KINDS and {"uuid", "parentUuid"} <= record.keys()
     return in_tree and (is_content(record.object("message")) or not record.keys().isdisjoint(_OWN_KEYS))
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session of Qwen Code, or of one of its sub-agents. An index counts entries."""
+    """Read a session or a sub-agent. An index counts entries."""
     lacks = "record of Qwen Code: no line has a known type, a `uuid`, a `parentUuid` and a message with parts"
     lines, damage = known_lines(data, path, recognises, lacks)
     records = [line.record for line in lines]
-    nodes = _nodes(records)
-    log = _Reader(nodes).log
+    log = _Reader(_nodes(records)).log
     # The program's notes may be about other folders than the one where the newest message was said.
     messages = (record for record in reversed(records) if record.kind != "system")
-    cwd = next(filter(None, (record.text("cwd") for record in messages)), "")
-    name = next(filter(None, (record.text("sessionId") for record in reversed(records))), path.stem)
+    cwd = first_text(record.text("cwd") for record in messages)
+    name = first_text(record.text("sessionId") for record in reversed(records)) or path.stem
     begun = next(filter(None, (record.time("timestamp") for record in records)), None)
-    by_agent = any(node.first.flag("isSidechain") for node in nodes)
+    by_agent = any(record.flag("isSidechain") for record in records)
     notes = (*log.notes(_SILENT), *sub_agent_note(by_agent))
     return log.session("qwen-code", name, cwd, damage, notes, begun=begun)
 
@@ -113,17 +113,19 @@ class _Node:
 
 
 def _nodes(records: Iterable[JsonObject]) -> list[_Node]:
-    """Return the nodes of the tree: records with the same id and type are one, at the first one's place."""
+    """Return the nodes: records of the same id and type are one."""
     nodes: dict[object, _Node] = {}
     for place, record in enumerate(records):
-        key = (record.text("uuid") or place, record.text("type"))
+        key = (record.text("uuid") or place, record.kind)
         nodes.setdefault(key, _Node([])).records.append(record)
     _connect(nodes.values())
     return list(nodes.values())
 
 
 def _connect(nodes: Iterable[_Node]) -> None:
-    """Set where the conversation goes back. Most notes of the program only hang on a node."""
+    """Set where the conversation goes back.
+
+    Most notes of the program only hang on a node."""
     leaf: _Node | None = None
     nodes_by_id: dict[str, _Node | None] = {}
     for node in nodes:
@@ -157,35 +159,30 @@ class _Reader:
         """The newest message."""
         for node in nodes:
             at = node.records[-1].time("timestamp")
-            if node.goes_back:
-                self._go_back(node.parent, at)
+            if node.parent is not None and node.parent.checkpoint is not None:
+                self.log.go_back_to(node.parent.checkpoint, at)
+            elif node.goes_back:
+                self.log.go_to_branch(NEW, at)
             self._read(node, at)
             if node.is_target:
                 node.checkpoint = self.log.checkpoint(at)
 
-    def _go_back(self, node: _Node | None, at: datetime | None) -> None:
-        if node is None or node.checkpoint is None:
-            self.log.go_to_branch(NEW, at)
-        else:
-            self.log.go_back_to(node.checkpoint, at)
-
     def _read(self, node: _Node, at: datetime | None) -> None:
-        payload, kind = node.first.object("systemPayload"), node.first.kind
-        if (kind, node.subtype) == ("system", "chat_compression") and isinstance(
-            payload.get("compressedHistory"), list
-        ):
-            self._compress(payload, at)
+        payload, kind = node.first.object("systemPayload"), f"{node.first.kind}.{node.subtype}"
+        if kind == "system.chat_compression" and isinstance(payload.get("compressedHistory"), list):
+            messages = self._listed(payload, "compressedHistory")
+            tokens = payload.count("info", "originalTokenCount")
+            relist(self.log, messages, at, strategy="qwen-code", tokens_before=tokens)
             return
-        name = ".".join(filter(None, (kind, node.subtype)))
-        for entry in self._entries(node, payload) or [self.log.unknown(node.first, name)]:
+        for entry in self._entries(node, payload) or [self.log.unknown(node.first, kind.strip("."))]:
             index = self.log.add(entry, at)
             if isinstance(entry, BaseMessage):
                 self._newest = index
-        if (kind, node.subtype) == ("system", "slash_command"):
+        if kind == "system.slash_command":
             self._take_back(payload, at)
 
     def _take_back(self, command: JsonObject, at: datetime | None) -> None:
-        """Drop the prompt that records a command of an editor: the model never got it."""
+        """Drop the prompt of an editor's command that was not sent."""
         if command.get("phase") != "result" or command.flag("sentToModel") or self._newest is None:
             return
         newest = self.log.entries[self._newest]
@@ -195,7 +192,7 @@ class _Reader:
     def _entries(self, node: _Node, payload: JsonObject) -> Sequence[Entry]:
         if node.subtype in _NOT_SENT:
             return ()
-        match node.first.get("type"):
+        match node.first.kind:
             case "assistant":
                 return [self._answer(node)]
             case "user" | "tool_result" as kind:
@@ -210,11 +207,10 @@ class _Reader:
 
     def _answer(self, node: _Node) -> AssistantMessage:
         usages = (record.object("usageMetadata") for record in reversed(node.records))
-        models = (record.text("model") for record in node.records)
         return AssistantMessage(
             parts=self._contents.parts(node.pieces),
             usage=_USAGE.read(next(filter(None, usages), {})),
-            model=next(filter(None, models), None),
+            model=first_text(record.text("model") for record in node.records) or None,
         )
 
     def _user_messages(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[UserMessage]:
@@ -242,25 +238,20 @@ class _Reader:
                 return ()
 
     def _listed(self, payload: JsonObject, name: str) -> list[BaseMessage]:
-        """Return the messages of a list of contents that the program put together."""
+        """Return the messages that the program listed."""
         contents = contents_of(payload, name)
         messages = (message for content in contents for message in self._contents.messages(content))
         return [by_program(message) if isinstance(message, UserMessage) else message for message in messages]
 
-    def _compress(self, payload: JsonObject, at: datetime | None) -> None:
-        messages = self._listed(payload, "compressedHistory")
-        tokens = payload.count("info", "originalTokenCount")
-        self.log.relist(messages, at, strategy="qwen-code", tokens_before=tokens)
-
 
 def _is_beside(event: JsonObject) -> bool:
-    """Return whether it answers no prompt, like the summary of a compression."""
+    """Return whether a request was beside the conversation."""
     of_prompt = "#" in event.text("prompt_id")
     return event.text("event.name").endswith("api_response") and not of_prompt
 
 
 def _response(run: JsonObject) -> JsonObject:
-    """Return the response of a call of which the file holds only the text shown."""
+    """Build the response of a call from the text shown."""
     text = run.first("resultDisplay", "result")
     response = {"output": text} if text else {}
     return JsonObject(

@@ -4,13 +4,14 @@ Each document is named with its digest. Each record of a journal has its own dig
 before it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from foldline.formats.base import JsonObject, bytes_in, parse_object
+from foldline.formats.base import Json, JsonObject, bytes_in, parse_object
 from foldline.formats.parts import arguments_text
+from foldline.sequences import overlap
 
 _DOCUMENTS = ("checkpoint", "runtime_state", "projection_state")
 
@@ -52,7 +53,7 @@ class Store:
         return self._documents.get(name, JsonObject())
 
     def items(self, name: str, *path: str) -> list[JsonObject]:
-        """Return a list of a document with its chunks, which are files of their own."""
+        """Return a list of a document, including its chunk files."""
         items = self.document(name).objects(*path)
         for digest in self.manifest.texts(name, "chunks"):
             body = self._checked(self.folder / "chunks" / f"{Path(digest).name}.json", digest)
@@ -74,7 +75,7 @@ class Store:
         return body
 
     def _records(self, path: Path) -> list[JsonObject]:
-        """Return the records of a journal, after a comparison with their digests."""
+        """Return the records of a journal, and check their digests."""
         records: list[JsonObject] = []
         previous: str | None = None
         first = int(path.stem) if path.stem.isdigit() else 0
@@ -97,11 +98,15 @@ class Store:
 
 
 def _requests(records: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the input of each request to the model: all messages, or only new ones."""
+    """Yield the messages of each request, or only the new ones."""
     for record in records:
         request = record.object("payload", "request")
         if record.kind == "action_intent" and request.text("purpose") == "agent":
             yield request.object("model_input", "messages")
+
+
+def _content(message: JsonObject) -> tuple[Json, Json]:
+    return message.get("role"), message.get("content")
 
 
 def text_of(message: JsonObject) -> str:
@@ -109,7 +114,7 @@ def text_of(message: JsonObject) -> str:
 
 
 def context_of(store: Store) -> list[JsonObject]:
-    """Return the model's context without the system prompt, from checkpoint and journal."""
+    """Return the model's context, without the system prompt."""
     items = store.items("checkpoint", "context", "messages")
     context = [JsonObject({**item.object("message"), "source": item.get("source")}) for item in items]
     unsent: list[JsonObject] = []
@@ -118,24 +123,15 @@ def context_of(store: Store) -> list[JsonObject]:
         for request in _requests([record]):
             messages = [one for one in request.objects("messages") if one.get("role") != "system"]
             if request.get("type") == "append":
-                messages = context + messages[_overlap(context, messages) :]
+                size = overlap([_content(one) for one in context], [_content(one) for one in messages])
+                messages = context + messages[size:]
             context = messages
             unsent = []
     return context + unsent
 
 
-def _overlap(context: Sequence[JsonObject], added: Sequence[JsonObject]) -> int:
-    """Return how many messages at the end of a context begin the added ones."""
-    end = [(message.get("role"), message.get("content")) for message in context[-len(added) :]]
-    new = [(message.get("role"), message.get("content")) for message in added]
-    for size in range(min(len(end), len(new)), 0, -1):
-        if end[-size:] == new[:size]:
-            return size
-    return 0
-
-
 def _outputs(record: JsonObject) -> Iterator[JsonObject]:
-    """Yield the answer or tool result in a record, as a message."""
+    """Yield the answer or tool result in a record."""
     result = record.object("payload", "result")
     if record.kind != "action_result":
         return
@@ -150,7 +146,7 @@ def _outputs(record: JsonObject) -> Iterator[JsonObject]:
 
 
 def outcome_of(result: JsonObject) -> str:
-    """Return the result of a call, as mistral-vibe sends it to the model."""
+    """Return the result of a call as sent."""
     error = result.object("error")
     if error:
         fields = {"name": error.get("code"), "message": error.get("message"), "details": error.get("details")}

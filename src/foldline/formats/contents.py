@@ -5,10 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from foldline.formats.base import Json, JsonObject
-from foldline.formats.parts import call_part, user_messages
-from foldline.formats.tool_results import changes_of
-from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -22,6 +18,11 @@ from foldline.protocol import (
     text_parts,
 )
 
+from .base import Json, JsonObject
+from .parts import call_part, user_messages
+from .tool_results import changes_of
+from .transcript import Transcript
+
 _MODELS = ("model", "gemini")
 _ATTACHED = "\n--- Content from referenced files"
 """Begins the files that a prompt names with `@`."""
@@ -33,7 +34,7 @@ _PROGRAM = (
 
 
 def is_content(value: JsonObject) -> bool:
-    return value.text("role") in ("user", *_MODELS) and isinstance(value.at("parts"), list)
+    return value.role in ("user", *_MODELS) and isinstance(value.at("parts"), list)
 
 
 def contents_of(record: JsonObject, name: str) -> list[JsonObject]:
@@ -100,7 +101,7 @@ class Contents:
     def user_messages(
         self, pieces: Iterable[JsonObject], is_program: Callable[[str], bool] = is_program_text
     ) -> list[UserMessage]:
-        """Return the user's own words apart from the program's, without results."""
+        """Split the user's own words from the program's."""
         is_attached = False
 
         def by_program(text: str) -> bool:
@@ -111,14 +112,14 @@ class Contents:
         return user_messages(self.parts(pieces), by_program)
 
     def results(self, pieces: Sequence[JsonObject], run: JsonObject | None = None) -> list[ToolResultMessage]:
-        """Return the results in these pieces. `run` is the record of the run, if there is only one."""
+        """Return the results. `run` records the run of the only one."""
         responses = responses_in(pieces)
         if not responses:
             return []
         others = self.parts(pieces)
         run = run if run and len(responses) == 1 else JsonObject()
         first, *later = responses
-        return [self._result(first, run, others), *(self._result(each, run) for each in later)]
+        return [self._result(first, run, others), *(self._result(response, run) for response in later)]
 
     def _result(
         self, response: JsonObject, run: JsonObject, others: Sequence[Part] = ()
@@ -136,7 +137,7 @@ class Contents:
         )
 
     def _first_unanswered(self, name: str) -> str:
-        """Return the id of the call that a result without one answers: the first of its name."""
+        """Take the id of the first unanswered call of this name."""
         call = next((call for call in self._unanswered if call.name == name), None)
         if call is None:
             return ""
@@ -145,7 +146,7 @@ class Contents:
 
     def messages(self, content: JsonObject) -> Sequence[BaseMessage]:
         pieces = content.pieces("parts")
-        if content.get("role") in _MODELS:
+        if content.role in _MODELS:
             return [AssistantMessage(parts=self.parts(pieces))]
         return self.results(pieces) or self.user_messages(pieces)
 
