@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from foldline.formats.base import JsonLine, JsonObject
+from foldline.formats.parts import of_kind
 
 from .messages import SPOKEN, blocks_of, is_boundary, is_summary
 
@@ -67,17 +68,21 @@ class _Tree:
         self._records = [line.record for line in lines]
         self.places: dict[str, int] = {}
         """The place of each record, by its `uuid`."""
-        self._pieces: dict[str, list[int]] = defaultdict(list)
-        """The records of each answer."""
-        self._results: dict[str, list[int]] = defaultdict(list)
-        """The records with results of each call."""
+        self._answers: dict[str, list[int]] = defaultdict(list)
+        """All records of each answer, with the results of its calls."""
+        self._answer_at: dict[int, str] = {}
+        callers: dict[str, str] = {}
         for place, record in enumerate(self._records):
             if isinstance(uuid := record.get("uuid"), str):
                 self.places[uuid] = place
-            self._pieces[answer_id(record)].append(place)
-            if record.kind == "user":
+            if record.kind == "assistant":
+                name = answer_id(record) or record.text("uuid")
+                self._answers[name].append(place)
+                self._answer_at[place] = name
+                callers.update({call.text("id"): name for call in of_kind(blocks_of(record), "tool_use")})
+            elif record.kind == "user":
                 for block in blocks_of(record):
-                    self._results[block.text("tool_use_id")].append(place)
+                    self._answers[callers.get(block.text("tool_use_id"), "")].append(place)
         self.messages = [place for place in self.places.values() if self._is_message(place)]
 
     def branch(self, tip: int, taken: Set[int]) -> Branch:
@@ -115,15 +120,9 @@ class _Tree:
         return self.messages[before], not starts_chain
 
     def _answers_on(self, walked: Set[int]) -> set[int]:
-        """Return all pieces of the answers on a branch, with the results of their calls."""
-        answers = {answer_id(self._records[place]) for place in walked} - {""}
-        pieces = {place for answer in answers for place in self._pieces[answer]}
-        results: set[int] = set()
-        for place in pieces | walked:
-            for block in blocks_of(self._records[place]):
-                if block.kind == "tool_use":
-                    results.update(self._results.get(block.text("id"), ()))
-        return pieces | results
+        """Return all records of the answers on a branch, with the results of their calls."""
+        answers = {self._answer_at[place] for place in walked if place in self._answer_at}
+        return {place for answer in answers - {""} for place in self._answers[answer]}
 
     def attach_notes(self, branches: Sequence[Branch]) -> None:
         """Add each remaining record to the branch of its parent."""

@@ -6,7 +6,15 @@ from itertools import groupby
 from typing import Literal
 
 from foldline.formats.base import Json, JsonLine, JsonObject
-from foldline.formats.parts import ANTHROPIC_USAGE, arguments_of, image, parts_of, stop_reason, text_in
+from foldline.formats.parts import (
+    ANTHROPIC_USAGE,
+    arguments_of,
+    image,
+    of_kind,
+    parts_of,
+    stop_reason,
+    text_in,
+)
 from foldline.formats.tool_results import FILE_TOOLS, Changes, edit_of, line_count
 from foldline.formats.tool_results import tool_result as result_of
 from foldline.formats.transcript import Transcript
@@ -100,7 +108,7 @@ def usage_of(usage: JsonObject) -> Usage | None:
     An answer whose tools ran at the provider took several requests, and its totals count the context once for
     each. Requests to an advisor belong to another conversation.
     """
-    requests = [request for request in usage.objects("iterations") if request.kind == "message"]
+    requests = of_kind(usage.objects("iterations"), "message")
     newest = ANTHROPIC_USAGE.read(requests[-1]) if requests else None
     return newest or ANTHROPIC_USAGE.read(usage)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from foldline.context.numbers import many
 from foldline.context.view import ViewItem, extends
 from foldline.formats.base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
-from foldline.formats.parts import first_text
+from foldline.formats.parts import first_text, of_kind
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import NEW, BaseMessage, Entry, NoticeRecord, Title, UserMessage
@@ -268,7 +268,7 @@ class _Reader:
         if record.flag("isVisibleInTranscriptOnly") and not is_summary(record):
             return [NoticeRecord(text=text_of(record))]
         blocks = blocks_of(record)
-        results = [block for block in blocks if block.kind == "tool_result"]
+        results = of_kind(blocks, "tool_result")
         others = [block for block in blocks if block.kind != "tool_result"]
         # The program's own record of a run belongs to a single result.
         run = record.object("toolUseResult") if len(results) == 1 else JsonObject()

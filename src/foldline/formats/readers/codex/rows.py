@@ -1,7 +1,8 @@
 """The rows of a Codex session, with those in other files: the beginning of a fork, and subagents."""
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -71,33 +72,27 @@ def with_beginning(lines: list[JsonLine], path: Path) -> tuple[list[JsonLine], l
     the file before it, by the id at the end of its name, and how much of that counts, in bytes and by the
     ordinals of records. Files only grow, so that a chain of them is the whole history.
     """
-    header = next((line for line in lines if _is_header(line)), None)
+    header = _header(lines)
     if header is None:
         return lines, []
     notes: list[str] = []
     pieces: list[list[JsonLine]] = []
     files = [path]
-    base = header.record.object("payload", "history_base")
-    while base:
-        file = _base_file(base, files, notes)
-        before = _lines_before(base, file, notes) if file else None
-        if file is None or before is None:
-            break
-        headers = [line for line in before if _is_header(line)]
-        base = headers[0].record.object("payload", "history_base") if headers else JsonObject()
+    first: JsonLine | None = header
+    while first and (base := first.record.object("payload", "history_base")):
+        before = _lines_before(base, files, notes)
+        first = _header(before)
         pieces.append([line for line in before if not _is_header(line)])
-        files.append(file)
-        notes.append(f"The session begins in {file.name}.")
     earlier = [line.record for piece in reversed(pieces) for line in piece]
     if not earlier:
         return lines, notes
-    first = [JsonLine(place, record) for place, record in enumerate([header.record, *earlier])]
+    history = [JsonLine(place, record) for place, record in enumerate([header.record, *earlier])]
     own = [replace(line, position=line.position + len(earlier)) for line in lines if line is not header]
-    return first + own, notes
+    return history + own, notes
 
 
-def _base_file(base: JsonObject, files: Sequence[Path], notes: list[str]) -> Path | None:
-    """Return the file before the last of these files."""
+def _lines_before(base: JsonObject, files: list[Path], notes: list[str]) -> list[JsonLine]:
+    """Return the lines before those of the last of these files, and append their file."""
     name = base.text("thread_id")
     file = next(files_of(name, files[-1]), None)
     if file is None or file in files or len(files) > _MOST_FILES:
@@ -106,17 +101,12 @@ def _base_file(base: JsonObject, files: Sequence[Path], notes: list[str]) -> Pat
             f"which is neither beside {files[-1].name} nor among Codex's sessions (one that ends in .zst: "
             "unpack it)."
         )
-        return None
-    return file
-
-
-def _lines_before(base: JsonObject, file: Path, notes: list[str]) -> list[JsonLine] | None:
-    """Return the lines of a file that count for the fork."""
+        return []
     try:
         data = read_regular(file)
     except OSError as error:
         notes.append(f"Its beginning, {file}, cannot be read: {system_words(error)}.")
-        return None
+        return []
     end = base.get("end_byte_offset")
     if not (isinstance(end, int) and 0 < end <= len(data) and data[end - 1 : end] == b"\n"):
         notes.append(f"{file.name} is not what it was: it is read by the ordinals of its records.")
@@ -124,12 +114,11 @@ def _lines_before(base: JsonObject, file: Path, notes: list[str]) -> list[JsonLi
     lines, damage = json_lines(data[:end])
     if damage:
         notes.append(f"{file.name}: {damage}.")
+    files.append(file)
+    notes.append(f"The session begins in {file.name}.")
     last = base.get("end_ordinal_exclusive")
-    if not isinstance(last, int):
-        return lines
-    ordinals = [line.record.get("ordinal") for line in lines]
-    pairs = zip(lines, ordinals, strict=True)
-    return [line for line, ordinal in pairs if not isinstance(ordinal, int) or ordinal < last]
+    limit = last if isinstance(last, int) else math.inf
+    return [line for line in lines if _ordinal(line) < limit]
 
 
 def newer_file_note(header: JsonObject, path: Path) -> list[str]:
@@ -142,7 +131,17 @@ def newer_file_note(header: JsonObject, path: Path) -> list[str]:
 
 
 def _is_header(line: JsonLine) -> bool:
-    return line.record.get("type") == "session_meta"
+    return line.kind == "session_meta"
+
+
+def _header(lines: Iterable[JsonLine]) -> JsonLine | None:
+    return next(filter(_is_header, lines), None)
+
+
+def _ordinal(line: JsonLine) -> int:
+    """Return the ordinal of a record; without one it counts in any case."""
+    ordinal = line.record.get("ordinal")
+    return ordinal if isinstance(ordinal, int) else -1
 
 
 def files_of(thread_id: str, path: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from foldline.formats.base import ForeignChild, ForeignSession, JsonObject, child_of, parse_object
-from foldline.formats.parts import UsageFields, by_voice, image_at, kind_of, stop_reason, text_in
+from foldline.formats.parts import UsageFields, by_voice, image_at, kind_of, of_kind, stop_reason, text_in
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -199,7 +199,7 @@ def _completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
         info = message.object("info")
         if _is_summary(info):
             answered.add(info.text("parentID"))
-        elif any(part.kind == "compaction" for part in message.objects("parts")):
+        elif of_kind(message.objects("parts"), "compaction"):
             requested.add(info.text("id"))
     return (requested & answered) - {""}
 
@@ -273,7 +273,7 @@ class _Reader:
         if name and model != self._model:
             self._model = model
             self._log.add(model, at)
-        requests = [part for part in parts if part.kind == "compaction"]
+        requests = of_kind(parts, "compaction")
         if requests and info.text("id") in self._completed:
             self._requests[info.text("id")] = requests[0]
             return
@@ -300,7 +300,7 @@ class _Reader:
         for step in steps:
             if self._revert.get("partID") in [part.get("id") for part in step if part.get("id")]:
                 self._add_checkpoint(at)
-            finish = next((part for part in step if part.kind == "step-finish"), JsonObject())
+            finish = [*of_kind(step, "step-finish"), JsonObject()][0]
             final = info if len(steps) == 1 else JsonObject()
             answer = AssistantMessage(
                 model=info.text("modelID") or None,
@@ -357,7 +357,7 @@ class _Reader:
     def _compaction(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
         """Add a compaction. It keeps all from a message on that the request names."""
         request = self._requests.get(info.text("parentID"), JsonObject())
-        texts = [part.text("text").strip() for part in parts if part.kind == "text"]
+        texts = [part.text("text").strip() for part in of_kind(parts, "text")]
         summary = "\n\n".join(filter(None, texts)) or _NO_SUMMARY
         if request:
             summary = ASKED_TO_COMPACT + summary
@@ -376,11 +376,13 @@ class _Reader:
         )
 
     def _messages_from(self, message_id: str) -> list[int]:
-        """Return the messages from this one on, in the context or not, without failed answers."""
-        start = self._starts.get(message_id)
-        entries = self._log.entries if start is not None else {}
-        messages = [index for index, entry in entries.items() if isinstance(entry, BaseMessage)]
-        return [index for index in messages if index >= (start or 0) and index not in self._unsent]
+        """Return the messages from this one on, without failed answers."""
+        if message_id not in self._starts:
+            return []
+        first = self._starts[message_id]
+        entries = self._log.entries.items()
+        messages = [index for index, entry in entries if isinstance(entry, BaseMessage) and index >= first]
+        return [index for index in messages if index not in self._unsent]
 
     def _hide(self, results: Sequence[int], at: datetime | None) -> None:
         """Replace the outputs of these results by a placeholder."""

@@ -17,30 +17,29 @@ from foldline.formats.base import Json, JsonObject, object_in, parse_object
 from foldline.protocol import FoldlineError
 from foldline.sequences import grouped
 
-_SESSIONS, _MESSAGES, _PARTS = "session", "message", "part"
-"""The folders of the older store, and the tables of the database."""
+# Folders of the older store, and tables of the database:
+_SESSIONS = "session"
+_MESSAGES = "message"
+_PARTS = "part"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
     id: str
     path: Path
-    """What `read_foreign` reads it by; in a database, its id behind the file's path."""
+    """Its file, or the path of the database with its id."""
     title: str
     cwd: str
     updated: int
     """Milliseconds since 1970."""
     parent: str = ""
-    """Of a sub-agent's session: the id of the one that started it."""
+    """The id of the session that started it as a subagent."""
 
 
 def is_session_info(document: JsonObject) -> bool:
-    """Whether this is the file of a session in the folder: what it is called and where, without messages."""
-    return {"id", "directory", "time"} <= document.keys() and not {
-        "info",
-        "messages",
-        "role",
-    } & document.keys()
+    """Return whether this is the file of a session in the older store."""
+    has_fields = {"id", "directory", "time"} <= document.keys()
+    return has_fields and document.keys().isdisjoint(("info", "messages", "role"))
 
 
 def is_store(folder: Path) -> bool:
@@ -48,7 +47,11 @@ def is_store(folder: Path) -> bool:
 
 
 def exported(stored: StoredSession) -> JsonObject:
-    """A session, as one document. Raises FoldlineError where it cannot be read."""
+    """Return a stored session as one document.
+
+    Raises:
+        FoldlineError: it cannot be read.
+    """
     if stored.path.is_file():
         return exported_files(object_in(stored.path), stored.path)
     return exported_rows(stored.path.parent, stored.id)
@@ -57,15 +60,15 @@ def exported(stored: StoredSession) -> JsonObject:
 def exported_files(info: JsonObject, path: Path) -> JsonObject:
     store = path.parent.parent.parent
     session = info.text("id")
-    messages = [
-        {"info": message, "parts": _objects(store / _PARTS / message.text("id"))}
-        for message in _objects(store / _MESSAGES / session)
-    ]
+    messages: list[Json] = []
+    for message in _objects(store / _MESSAGES / session):
+        parts = _objects(store / _PARTS / message.text("id"))
+        messages.append({"info": message, "parts": parts})
     return JsonObject(info=info, messages=messages)
 
 
 def stored_in_files(store: Path) -> Iterator[StoredSession]:
-    """The sessions of a folder, in no order."""
+    """Yield the sessions of a folder, in no order."""
     for path in store.glob(f"{_SESSIONS}/*/*.json"):
         info = object_in(path)
         if is_session_info(info):
@@ -84,19 +87,22 @@ def _stored(info: JsonObject, path: Path) -> StoredSession:
 
 
 def _objects(folder: Path) -> list[JsonObject]:
-    """The objects in the files of a folder, oldest first: opencode's ids begin with the time."""
+    """Return the objects in the files of a folder, oldest first.
+
+    opencode's ids begin with the time.
+    """
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".json")
     except OSError:
         return []
-    return [found for path in paths if (found := object_in(path))]
+    return list(filter(None, map(object_in, paths)))
 
 
 # --- the database -----------------------------------------------------------------------------------
 
 
 def tables_of(path: Path) -> set[str]:
-    """The tables of a database.
+    """Return the names of the tables of a database.
 
     Raises:
         FoldlineError: it cannot be read.
@@ -110,7 +116,7 @@ def is_opencode_database(tables: set[str]) -> bool:
 
 
 def stored_in_database(path: Path) -> list[StoredSession]:
-    """The sessions of a database, in no order.
+    """Return the sessions of a database, in no order.
 
     Raises:
         FoldlineError: it cannot be read.
@@ -121,7 +127,7 @@ def stored_in_database(path: Path) -> list[StoredSession]:
 
 
 def exported_rows(path: Path, session: str) -> JsonObject:
-    """A session of a database, as one document.
+    """Return a session of a database as one document.
 
     Raises:
         FoldlineError: there is none with that id, or the database cannot be read.
@@ -136,24 +142,23 @@ def exported_rows(path: Path, session: str) -> JsonObject:
         )
     if not infos:
         raise FoldlineError(f"{path} has no session {session!r}.")
-    by_message = grouped((row.text("message_id"), _data(row)) for row in parts)
-    return JsonObject(
-        info=_info(infos[0]),
-        messages=[
-            {"info": JsonObject(_data(row), sessionID=session), "parts": by_message.get(row.text("id"), [])}
-            for row in messages
-        ],
-    )
+    parts_of = grouped((row.text("message_id"), _data(row)) for row in parts)
+    documents: list[Json] = []
+    for row in messages:
+        info = JsonObject(_data(row), sessionID=session)
+        documents.append({"info": info, "parts": parts_of.get(row.text("id"), [])})
+    return JsonObject(info=_info(infos[0]), messages=documents)
 
 
 def _data(row: JsonObject) -> JsonObject:
-    """What a row says: its columns beside `data` are left out of that."""
+    """Return the JSON of a row, with its id, which is a column of its own."""
     return JsonObject({**_parsed(row["data"]), "id": row.text("id")})
 
 
 def _parsed(value: Json) -> JsonObject:
-    data = value.encode(errors="replace") if isinstance(value, str) else value
-    return (parse_object(data) if isinstance(data, bytes) else None) or JsonObject()
+    if isinstance(value, str):
+        value = value.encode(errors="replace")
+    return (parse_object(value) if isinstance(value, bytes) else None) or JsonObject()
 
 
 def _info(row: JsonObject) -> JsonObject:
@@ -173,11 +178,10 @@ def _rows(database: sqlite3.Connection, query: str, *values: str) -> list[JsonOb
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A database opened so that nothing is written: not even the index of its journal.
+    """Open a database without writing, not even the index of its journal.
 
-    Without a journal that holds anything, the file alone is all there is (`immutable`). With one and its
-    index, as while opencode runs, both are read where they are. A journal without its index, which SQLite
-    would write, is read in a copy.
+    Without entries in a journal, the file is complete (`immutable`). With a journal and its index, as while
+    opencode runs, both are read in place. SQLite would write a missing index, so that case reads a copy.
     """
     journal, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     try:
