@@ -152,6 +152,13 @@ class Transcript:
         """The same without summaries."""
         return [index for index in self.context() if not isinstance(self.entries[index], Compaction)]
 
+    def visible(self) -> dict[int, BaseMessage]:
+        """Return the messages that the model has, by index, without prompt and summaries."""
+        return {index: self.message(index) for index in self.messages()}
+
+    def add_children(self, children: Iterable[ForeignChild]) -> None:
+        self.children.update({child.id: child for child in children})
+
     def not_undone(self) -> list[int]:
         """Return all messages but those that were reverted, cleared or dropped; compacted ones, too."""
         fate = self.projection.fate
@@ -384,8 +391,9 @@ class Transcript:
 
     # --- a context that the file lists anew ----------------------------------------------------------
 
-    def known_messages(self, key: "MessageKey") -> "KnownMessages":
-        return KnownMessages(self.entries, set(self.messages()), key)
+    def known_messages(self, key: "MessageKey | None" = None) -> "KnownMessages":
+        """Return the messages to be found by this key; by type and parts without one."""
+        return KnownMessages(self.entries, set(self.messages()), key or _type_and_parts)
 
     def relist(
         self,
@@ -464,6 +472,10 @@ class KnownMessages:
     def take(self, message: BaseMessage) -> int | None:
         places = self._places.get(self._key(message))
         return places.pop() if places else None
+
+
+def _type_and_parts(message: BaseMessage) -> object:
+    return message.type, message.parts
 
 
 def _said(message: BaseMessage) -> object:

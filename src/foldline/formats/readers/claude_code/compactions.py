@@ -114,8 +114,7 @@ class Compactions:
         tokens_before: int = 0,
     ) -> bool:
         texts: dict[int, str] = {}
-        for index in self._log.messages():
-            message = self._log.entries[index]
+        for index, message in self._log.visible().items():
             if isinstance(message, ToolResultMessage) and message.call_id in contents:
                 texts[index] = contents[message.call_id]
         self._log.clip(

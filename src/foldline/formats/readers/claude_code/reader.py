@@ -118,7 +118,8 @@ class _Reader:
     """
 
     def __init__(self, lines: Sequence[JsonLine], children: Iterable[ForeignChild]) -> None:
-        self.log = Transcript("claude-code", children={child.id: child for child in children})
+        self.log = Transcript("claude-code")
+        self.log.add_children(children)
         self._lines = lines
         self._compacting = compacting_records(lines)
         self._compactions = Compactions(self.log, lines)

@@ -279,7 +279,7 @@ def listed_context(
     messages_of: Callable[[JsonObject], Sequence[BaseMessage]],
 ) -> NewContext:
     """Return the context that a compaction lists."""
-    history = log.known_messages(lambda message: (message.type, message.parts))
+    history = log.known_messages()
     standing = log.standing_summaries()
     context = NewContext()
     is_sealed = False
@@ -314,12 +314,11 @@ def carried_over(log: Transcript, summary: str, first_prompt: int | None) -> New
     opening: list[int | BaseMessage] = []
     prompts: list[int | BaseMessage] = []
     room = _PROMPT_TOKENS
-    for index in reversed(log.messages()):
-        entry = log.entries[index]
-        if isinstance(entry, DeveloperMessage) and (first_prompt is None or index < first_prompt):
+    for index, message in reversed(log.visible().items()):
+        if isinstance(message, DeveloperMessage) and (first_prompt is None or index < first_prompt):
             opening.append(index)
-        elif is_typed(entry) and room > 0:
-            data = entry.text.encode()
+        elif is_typed(message) and room > 0:
+            data = message.text.encode()
             tokens = math.ceil(len(data) / _BYTES_PER_TOKEN)
             prompts.append(index if tokens <= room else _shortened(data, room))
             room -= tokens

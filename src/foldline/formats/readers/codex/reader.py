@@ -86,8 +86,7 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
     headers = [row.payload for row in rows if row.kind == "session_meta"]
     header = headers[0] if headers else JsonObject()
     reader = _Reader(rows, damaged=bool(damage))
-    for child in _children(rows, path, (*ancestors, header.text("id"))):
-        reader.log.children[child.id] = child
+    reader.log.add_children(_children(rows, path, (*ancestors, header.text("id"))))
     for row in rows:
         reader.read(row)
     reader.close_answer()
@@ -313,9 +312,8 @@ class _Reader:
 
         Otherwise they would open every later view.
         """
-        for index in self.log.messages():
-            entry = self.log.entries[index]
-            is_instruction = isinstance(entry, DeveloperMessage) and entry.origin == "instructions"
+        for index, message in self.log.visible().items():
+            is_instruction = isinstance(message, DeveloperMessage) and message.origin == "instructions"
             if is_instruction and index not in kept:
                 self.log.change(index, origin="notice")
 

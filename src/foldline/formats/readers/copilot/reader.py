@@ -7,6 +7,7 @@ more. A rewind removes events from the file.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 
 from foldline.context.numbers import many
@@ -69,9 +70,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
         by_agent[agent].append(line)
     main = _Reader()
     own_lines = by_agent.pop("", [])
-    for agent, its_lines in by_agent.items():
-        child = _child(agent, its_lines)
-        main.log.children[child.id] = child
+    main.log.add_children(_child(agent, its_lines) for agent, its_lines in by_agent.items())
     main.read_all(own_lines)
     starts = [
         line.record.object("data") for line in lines if line.kind in ("session.start", "session.resume")
@@ -105,19 +104,20 @@ def _as_sent(lines: Sequence[JsonLine]) -> list[JsonLine]:
     """
     calls: dict[str, tuple[int, int]] = {}
     """The position of the answer and the number of each call."""
-    results: dict[int, list[JsonLine]] = defaultdict(list)
+    results: dict[int, list[tuple[int, JsonLine]]] = defaultdict(list)
+    """The results of each answer, with the numbers of their calls."""
     for line in lines:
         data = line.record.object("data")
         for number, request in enumerate(data.objects("toolRequests")):
             calls[request.text("toolCallId")] = line.position, number
-        call = calls.get(data.text("toolCallId"))
-        if call and line.kind == "tool.execution_complete":
-            results[call[0]].append(line)
+        if line.kind == "tool.execution_complete" and data.text("toolCallId") in calls:
+            answer, number = calls[data.text("toolCallId")]
+            results[answer].append((number, line))
     records = {line.position: line.record for line in lines}
     for arrived in results.values():
-        positions = [line.position for line in arrived]
-        sent = sorted(arrived, key=lambda line: calls[line.record.text("data", "toolCallId")])
-        records |= {position: line.record for position, line in zip(positions, sent, strict=True)}
+        sent = sorted(arrived, key=itemgetter(0))
+        for (_, place), (_, line) in zip(arrived, sent, strict=True):
+            records[place.position] = line.record
     return [JsonLine(position, record) for position, record in records.items()]
 
 
@@ -242,10 +242,10 @@ class _Reader:
 
     def _compact(self, line: JsonLine, data: JsonObject) -> None:
         """Add a compaction: all prompts, the summary, and the messages since its start."""
-        messages = self.log.messages()
+        messages = self.log.visible()
         last = max(messages, default=0) if self._last_covered is None else self._last_covered
         self._last_covered = None
-        prompts = [index for index in messages if index <= last and is_typed(self.log.entries[index])]
+        prompts = [index for index in messages if index <= last and is_typed(messages[index])]
         self.log.compact(
             text_parts(data.text("summaryContent")),
             [index for index in messages if index > last],

@@ -169,7 +169,8 @@ def _session(
     info = document.object("info")
     items = document.objects("messages")
     messages = [item for item in items if _is_message(item)]
-    log = Transcript("opencode", children={child.id: child for child in children})
+    log = Transcript("opencode")
+    log.add_children(children)
     reader = _Reader(log, _completed_compactions(items), info.object("revert"))
     title = info.text("title")
     if title.strip() and not _DEFAULT_TITLE.match(title):
@@ -345,12 +346,12 @@ class _Reader:
                 self._hiding[index] = time
 
     def _drop(self, first: int, at: datetime | None) -> None:
-        messages = [index for index in self._log.messages() if index >= first]
-        answers = [index for index in messages if isinstance(self._log.entries[index], AssistantMessage)]
+        messages = {index: message for index, message in self._log.visible().items() if index >= first}
+        self._unsent.update(messages)
+        answers = [index for index in messages if isinstance(messages[index], AssistantMessage)]
         for index in answers:
             self._log.drop(index, at)
         self.failed += bool(answers)
-        self._unsent.update(messages)
 
     # --- compactions, hidden outputs, turns taken back -----------------------------------------------
 

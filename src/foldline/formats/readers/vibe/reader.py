@@ -21,7 +21,7 @@ from foldline.formats.base import (
     parse_object,
 )
 from foldline.formats.parts import UsageFields, call_part, counted_notes, sub_agent_note, user_messages
-from foldline.formats.tool_results import changes_of, tool_result
+from foldline.formats.tool_results import changes_of
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -76,8 +76,7 @@ def _read(data: bytes, path: Path, read_before: set[str]) -> ForeignSession:
             file = path.parent.parent / session_id / path.name
             session = child_in(partial(_read, read_before=read_before), file)
             if session:
-                child = child_of(session, session_id, agent=agent)
-                reader.log.children[child.id] = child
+                reader.log.add_children([child_of(session, session_id, agent=agent)])
     reader.read_all()
     return reader.log.session(
         "mistral-vibe",
@@ -179,8 +178,8 @@ class _Reader:
             elif item.kind == "message":
                 self._add(item)
             elif item.get("kind") == "compaction":
-                messages = self.log.messages()
-                prompts = [place for place in messages if isinstance(self.log.entries[place], UserMessage)]
+                visible = self.log.visible().items()
+                prompts = [index for index, message in visible if isinstance(message, UserMessage)]
                 self.log.compact((), [], self._at, ahead=prompts, strategy=_STRATEGY)
             elif item.text("message"):
                 self.log.add(NoticeRecord(text=item.text("message")), self._at)
@@ -207,7 +206,7 @@ class _Reader:
 
     def _compact(self, prompts: Iterable[JsonObject], summary: JsonObject) -> None:
         """Add the last compaction: prompts, after a text of the program, and the summary."""
-        history = self.log.known_messages(lambda message: (message.type, message.parts))
+        history = self.log.known_messages()
         ahead: list[int] = []
         for prompt in prompts:
             for message in self._messages(prompt):
@@ -257,9 +256,7 @@ class _Reader:
                 return self.log.parts([piece])
 
     def _result(self, call_id: str, parts: Sequence[Part], failed: bool) -> ToolResultMessage:
-        call = self.log.calls.get(call_id)
-        changes = changes_of(call) if call and not failed else None
-        return tool_result(call_id, call.name if call else "", parts, failed=failed, changes=changes)
+        return self.log.result(call_id, parts, failed=failed, changes=changes_of)
 
     def _add_usage(self) -> None:
         """Add the usage of the last request, the only one that the store has."""
