@@ -103,16 +103,11 @@ class Answers:
         self._first = None
         self._parts = []
         self._buffer = []
-        if first is None:
-            return False
-        index = self.log.next_index(first.position)
-        # All indices are taken before the answer is added: the marker of a subagent comes after them.
-        indices = [self.log.next_index(position) for _, _, position in buffer]
-        if parts:
+        if first and parts:
             message = AssistantMessage(parts=parts, model=self.model or None)
-            self._uncounted = self.log.put(index, message, first.at)
-        for index, (entry, at, _) in zip(indices, buffer, strict=True):
-            self.log.put(index, entry, at)
+            self._uncounted = self.log.add(message, first.at, position=first.position)
+        for entry, at, position in buffer:
+            self.log.add(entry, at, position=position)
         return bool(parts)
 
     def patch(self, call_id: str, changes: Json, *, done: bool) -> bool:
