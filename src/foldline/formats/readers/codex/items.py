@@ -309,13 +309,14 @@ def _is_summary(message: BaseMessage, summary: str) -> bool:
     return message.text.startswith(_SUMMARY_OPENING) or (bool(summary) and message.text == summary)
 
 
-def carried_over(log: Transcript, summary: str, first_prompt: int | None) -> NewContext:
+def carried_over(log: Transcript, summary: str) -> NewContext:
     """Return the context without a list: the opening and the newest prompts."""
     opening: list[int | BaseMessage] = []
     prompts: list[int | BaseMessage] = []
+    first_prompt = min((index for index, entry in log.entries.items() if is_typed(entry)), default=math.inf)
     room = _PROMPT_TOKENS
     for index, message in reversed(log.visible().items()):
-        if isinstance(message, DeveloperMessage) and (first_prompt is None or index < first_prompt):
+        if isinstance(message, DeveloperMessage) and index < first_prompt:
             opening.append(index)
         elif is_typed(message) and room > 0:
             data = message.text.encode()

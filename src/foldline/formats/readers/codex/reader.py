@@ -85,7 +85,7 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
     rows = [row_of(line) for line in lines]
     headers = [row.payload for row in rows if row.kind == "session_meta"]
     header = headers[0] if headers else JsonObject()
-    reader = _Reader(rows, damaged=bool(damage))
+    reader = _Reader(rows, header, damaged=bool(damage))
     reader.log.add_children(_children(rows, path, (*ancestors, header.text("id"))))
     for row in rows:
         reader.read(row)
@@ -117,16 +117,14 @@ def _children(rows: Sequence[Row], path: Path, ancestors: tuple[str, ...]) -> It
 
 
 class _Reader:
-    def __init__(self, rows: Sequence[Row], *, damaged: bool) -> None:
+    def __init__(self, rows: Sequence[Row], header: JsonObject, *, damaged: bool) -> None:
         self.log = Transcript("codex")
         self._answers = Answers(self.log)
         self._turns = Turns(self.log, enabled=any(row.is_event("thread_rolled_back") for row in rows))
         self._prompts = frozenset(text for row in rows for text in row.prompts if text)
         self._trusts_prompts = bool(self._prompts) and not damaged
-        self._session: str | None = None
-        self._provider = ""
+        self._header = header
         self._model: ModelChange | None = None
-        self._first_prompt: int | None = None
         self._has_worked = False
         """Whether there was a prompt or an answer in this turn."""
         self._size = 0
@@ -137,9 +135,7 @@ class _Reader:
         """The newest one, until the size after it is known."""
         self._unknown: list[str] = []
         """The kinds of unknown records that may be for the model."""
-        self._counts = dict.fromkeys(
-            (_SEALED_SUMMARIES, _ABSENT_SUMMARIES, _SEALED_THOUGHTS, _ABSENT_THOUGHTS), 0
-        )
+        self._counts = dict.fromkeys(_COUNTED, 0)
 
     def notes(self) -> Iterator[str]:
         yield from (f"{subject}: {count}." for subject, count in self._counts.items() if count)
@@ -180,22 +176,20 @@ class _Reader:
     # --- about the session ---------------------------------------------------------------------------
 
     def _session_meta(self, row: Row) -> None:
-        """Read the first header. It is repeated now and then; a fork also has that of its origin."""
-        session_id = row.payload.text("id")
-        if self._session is not None:
-            if session_id != self._session:
-                self._keep(row)
-            return
-        self._session = session_id
-        self._provider = row.payload.text("model_provider")
+        """Add the system prompt of the first header.
+
+        Files may repeat it. A fork also has the header of its origin.
+        """
         prompt = row.payload.text("base_instructions", "text")
-        if prompt:
+        if row.payload.text("id") != self._header.text("id"):
+            self._keep(row)
+        elif row.payload is self._header and prompt:
             self._answers.add(row, SystemMessage(parts=text_parts(prompt)))
 
     def _turn_context(self, row: Row) -> None:
         self.close_answer()
         name = row.payload.text("model")
-        model = ModelChange(model=name, provider=self._provider or None)
+        model = ModelChange(model=name, provider=self._header.text("model_provider") or None)
         if not name or model == self._model:
             self._keep(row)
             return
@@ -260,9 +254,7 @@ class _Reader:
                 self._has_worked = True
             else:
                 self._turns.machine_text(row)
-            index = self._add(row, message)
-            if is_typed(message) and self._first_prompt is None:
-                self._first_prompt = index
+            self._add(row, message)
 
     def _add(self, row: Row, message: BaseMessage) -> int:
         return self.log.add(message, row.at, position=row.position)
@@ -284,7 +276,7 @@ class _Reader:
             items = [JsonObject(item) for item in history if isinstance(item, dict)]
             context = listed_context(self.log, items, summary, self._messages_of)
         else:
-            context = carried_over(self.log, summary, self._first_prompt)
+            context = carried_over(self.log, summary)
         ahead = self._indices(row, context.ahead)
         kept = self._indices(row, context.kept)
         self._demote_instructions({*ahead, *kept})
