@@ -39,7 +39,7 @@ class Draft:
 
 
 def atoms(message: BaseMessage) -> tuple[Atom, ...]:
-    """Return the atoms of a message. Reasoning has none."""
+    """Return the atoms of a message, without its reasoning."""
     pieces = [piece for part in message.parts if (piece := _piece(part))]
     match message:
         case ToolResultMessage():
@@ -92,7 +92,7 @@ class Arrangement:
                 self._replaceable[key] = candidate
 
     def arrange(self, sent: Sequence[BaseMessage], line: JsonLine) -> None:
-        """Add these messages to the order. `line` is the record of the request."""
+        """Add the messages of the request in `line` to the order."""
         messages = [message for message in sent for _ in atoms(message)]
         wanted = sent_atoms(sent)
         place = 0
@@ -105,7 +105,7 @@ class Arrangement:
             place += length
 
     def _take(self, wanted: Sequence[Atom], place: int) -> int:
-        """Add the first message that matches here. Return its number of atoms, 0 without a match."""
+        """Add the first match. Return its number of atoms, or 0."""
         choices = self._choices[_words(wanted[place])]
         for choice in choices:
             message_atoms, candidate = choice
@@ -134,14 +134,14 @@ class Arrangement:
 
 
 def _key(message: BaseMessage) -> str | None:
-    """Return the key of a message whose text a request may change."""
+    """Return the key of a message with a changeable text."""
     if isinstance(message, ToolResultMessage):
         return message.call_id
     return "" if isinstance(message, SystemMessage) and message.origin == "prompt" else None
 
 
 def _words(atom: Atom) -> Atom:
-    """Return an atom without its role, and without the marks that depend on the role.
+    """Return the words of an atom, without marks of its role.
 
     Notes are in tags only in the role user, and a line end may be added between neighbours.
     """
@@ -149,7 +149,7 @@ def _words(atom: Atom) -> Atom:
 
 
 def _as_sent(message: BaseMessage, wanted: Sequence[Atom]) -> BaseMessage:
-    """Return a draft with the role and the exact words of the request."""
+    """Return a draft in the words of the request."""
     pairs = zip(message.parts, wanted, strict=True)
     parts = tuple(TextPart(text=atom[1]) if isinstance(part, TextPart) else part for part, atom in pairs)
     source = message.source if isinstance(message, DeveloperMessage) else None

@@ -28,7 +28,7 @@ class Branch:
 
 
 def answer_id(record: JsonObject) -> str:
-    """Return the id that all records of one answer share; empty for other records."""
+    """Return the id that all records of an answer share."""
     return record.text("message", "id") if record.kind == "assistant" else ""
 
 
@@ -53,7 +53,7 @@ def branches_of(lines: Sequence[JsonLine]) -> list[Branch]:
 
 
 def message_count(lines: Sequence[JsonLine], branches: Iterable[Branch]) -> int:
-    """Return the number of messages on these branches. The pieces of an answer are one."""
+    """Count the messages on these branches, each answer once."""
     messages: set[str | int] = set()
     for branch in branches:
         for place in branch.places:
@@ -86,7 +86,7 @@ class _Tree:
         self.messages = [place for place in self.places.values() if self._is_message(place)]
 
     def branch(self, tip: int, taken: Set[int]) -> Branch:
-        """Return the branch from this record back to the branches that are `taken`."""
+        """Return the branch from this record back to `taken` ones."""
         walked: set[int] = set()
         gaps = 0
         place: int | None = tip
@@ -97,7 +97,7 @@ class _Tree:
         return Branch(walked | (self._answers_on(walked) - taken), place, gaps)
 
     def _step(self, place: int, walked: Set[int]) -> tuple[int | None, bool]:
-        """Return the record before this one, and whether it was guessed.
+        """Return the record before, and whether it is a guess.
 
         A compaction starts a new chain. It names the record before it, except in older versions. That record
         may be one of a hook, with a wrong parent.
@@ -120,7 +120,7 @@ class _Tree:
         return self.messages[before], not starts_chain
 
     def _answers_on(self, walked: Set[int]) -> set[int]:
-        """Return all records of the answers on a branch, with the results of their calls."""
+        """Return all records and results of the answers on a branch."""
         answers = {self._answer_at[place] for place in walked if place in self._answer_at}
         return {place for answer in answers - {""} for place in self._answers[answer]}
 
@@ -137,6 +137,6 @@ class _Tree:
         return self._records[place].kind in SPOKEN
 
     def opens_branch(self, place: int) -> bool:
-        """Return whether this record has content of its own: a prompt or an answer."""
+        """Return whether this record is a prompt or an answer."""
         record = self._records[place]
         return record.kind == "assistant" or (record.kind == "user" and not record.get("isMeta"))

@@ -84,7 +84,7 @@ def _files(path: Path, names: Iterable[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _groups(aside: Sequence[JsonLine]) -> dict[str, list[JsonLine]]:
-    """Return the records of each subagent, by its id or its first record."""
+    """Group the records by subagent, or by first record."""
     groups: dict[str, list[JsonLine]] = {}
     first_records: dict[str, str] = {}
     """The first record of the chain of each record."""
@@ -104,7 +104,7 @@ def _groups(aside: Sequence[JsonLine]) -> dict[str, list[JsonLine]]:
 
 
 def _repeated(line: JsonLine, message: JsonObject, group: Sequence[JsonLine]) -> JsonLine:
-    """Return the record that a `progress` record repeats, as a child of the last one."""
+    """Return the record that a `progress` record repeats."""
     fields: JsonObject = JsonObject(
         {key: line.record[key] for key in ("cwd", "sessionId") if key in line.record}
     )

@@ -20,7 +20,7 @@ CLEARED = "[Old tool result content cleared]"
 
 
 def compacting_records(lines: Iterable[JsonLine]) -> dict[int, JsonLine]:
-    """Return the record that completes each compaction, by the position of its boundary.
+    """Return the record that completes each compaction, by its boundary.
 
     It is the summary, or the boundary itself if a message comes first. At the end of the file there is none.
     """
@@ -54,7 +54,7 @@ class Compactions:
             self._of_record[uuid_of(line)].append(index)
 
     def compact(self, line: JsonLine, boundary: JsonObject) -> None:
-        """Add the compaction at this record, a summary or a boundary without one.
+        """Add the compaction at a summary, or at a lone boundary.
 
         Args:
             boundary: its boundary record; empty in versions without boundaries.
@@ -87,7 +87,7 @@ class Compactions:
         return {"strategy": "claude-code", "details": file_lists(self._log.projection)}
 
     def _kept(self, boundary: JsonObject) -> list[int]:
-        """Return the messages kept verbatim, with whole groups of calls and results."""
+        """Return the messages kept verbatim, in whole groups."""
         records = _kept_records(boundary.object("compactMetadata"), self._parents)
         if records is None:
             self.lost_kept += 1
@@ -95,13 +95,13 @@ class Compactions:
         return self._log.whole_groups(index for uuid in records for index in self._of_record.get(uuid, ()))
 
     def clear_results(self, line: JsonLine) -> bool:
-        """Replace tool results by a placeholder. Return whether any is in the context."""
+        """Replace results by a placeholder. Return whether there are any."""
         metadata = line.record.object("microcompactMetadata")
         contents = dict.fromkeys(filter(None, metadata.texts("compactedToolIds")), CLEARED)
         return self._replace_results(line, contents, "hidden", metadata.count("preTokens"))
 
     def shorten_results(self, line: JsonLine) -> bool:
-        """Replace tool results by shorter texts. Return whether any is in the context."""
+        """Replace results by shorter texts. Return whether there are any."""
         replacements = line.record.objects("replacements")
         contents = {one.text("toolUseId"): one.text("replacement") for one in replacements}
         return self._replace_results(line, contents, "clipped")
@@ -123,12 +123,12 @@ class Compactions:
         return bool(texts)
 
     def relist(self, line: JsonLine, items: Sequence[int], contents: Mapping[int, str]) -> None:
-        """Change the context to that of a request. `contents` are new texts, by index."""
+        """Change the context to that of a request."""
         self._log.compact((), items, line.at, line.position, contents=contents, **self._common())
 
 
 def _kept_records(metadata: JsonObject, parents: Mapping[str, str]) -> Sequence[str] | None:
-    """Return the ids of the kept records; None if some are missing.
+    """Return the ids of the kept records if all exist.
 
     Newer versions list them. Older ones name the first and the last of a chain.
     """

@@ -61,7 +61,7 @@ def text_of(record: JsonObject) -> str:
 
 
 def sent_parts(blocks: Sequence[JsonObject], left_out: list[str]) -> tuple[Part, ...]:
-    """Return the parts of these blocks, without empty texts, which the API rejects."""
+    """Return the parts of these blocks without empty texts."""
     return parts_of([block for block in blocks if block.kind != "text" or block.get("text")], left_out)
 
 
@@ -114,7 +114,7 @@ def usage_of(usage: JsonObject) -> Usage | None:
 
 
 def tool_result(log: Transcript, block: JsonObject, run: JsonObject) -> ToolResultMessage:
-    """Return the result in a block. `run` is the program's own record of the tool run."""
+    """Return a result. `run` is the program's record of it."""
     call_id = block.text("tool_use_id")
     call = log.calls.get(call_id)
     failed = block.flag("is_error")
@@ -191,7 +191,7 @@ _PROGRAM = re.compile(
 
 
 def user_messages(log: Transcript, record: JsonObject, blocks: Sequence[JsonObject]) -> list[BaseMessage]:
-    """Return one message for each run of blocks with the same author."""
+    """Return a message for each group of blocks by one author."""
     messages: list[BaseMessage] = []
     for voice, group in groupby(blocks, key=lambda block: _voice(record, block.text("text"))):
         parts = sent_parts(list(group), log.left_out)
@@ -201,7 +201,7 @@ def user_messages(log: Transcript, record: JsonObject, blocks: Sequence[JsonObje
 
 
 def _voice(record: JsonObject, text: str) -> Voice:
-    """Return the author of a text. Text not recognised as the program's counts as typed."""
+    """Return the author of a text: the user by default."""
     if _SHELL.match(text):
         return "shell"
     if _COMMAND.match(text) or "planContent" in record:
@@ -250,7 +250,7 @@ _DEPTH = 6
 
 
 def attached(record: JsonObject) -> BaseMessage | None:
-    """Return the message of an attachment; None without text for the model.
+    """Return the message of an attachment with text for the model.
 
     From 2.1.332 on the record has the text as sent. Models without system messages inside a conversation get
     it in the role user.

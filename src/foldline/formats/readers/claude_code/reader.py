@@ -89,7 +89,7 @@ def _session(
 
 
 def _without_copies(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """Drop repeated records: some versions append the history again when they compact it."""
+    """Drop repeated records: some versions append the history again."""
     seen: set[str] = set()
     unique: list[JsonLine] = []
     for line in lines:
@@ -175,7 +175,7 @@ class _Reader:
         return max(self.log.entries, default=NEW)
 
     def _go_to(self, newest: int | None, line: JsonLine) -> None:
-        """Go back to the context after this entry, unless the file has not come to it yet."""
+        """Go back to the context after this entry, if known."""
         if newest is not None and newest != self._last_index():
             self.log.go_to_branch(newest, line.at, line.position)
 
@@ -207,7 +207,7 @@ class _Reader:
         self._boundary = JsonObject()
 
     def _replaces_results(self, line: JsonLine) -> bool:
-        """Add the compaction of a record that clears or shortens results in the context."""
+        """Add the compaction of a record that shortens results."""
         record = line.record
         if record.kind == "content-replacement":
             return self._compactions.shorten_results(line)
@@ -233,7 +233,7 @@ class _Reader:
     def _add(
         self, line: JsonLine, entries: Iterable[Entry | None], records: Sequence[JsonLine] | None = None
     ) -> None:
-        """Add the entries of a record, or the record itself. `records` are all of an answer."""
+        """Add the entries of a record, or the record itself."""
         unknown = self.log.unknown(line.record, line.kind)
         for entry in [entry for entry in entries if entry] or [unknown]:
             index = self.log.add(entry, line.at, position=line.position)
@@ -265,7 +265,7 @@ class _Reader:
                 return ()
 
     def _user(self, record: JsonObject) -> Sequence[Entry]:
-        """Return the results in a record, then its other messages, in the API's order."""
+        """Return the results in a record, then its other messages."""
         if record.flag("isVisibleInTranscriptOnly") and not is_summary(record):
             return [NoticeRecord(text=text_of(record))]
         blocks = blocks_of(record)
@@ -279,14 +279,14 @@ class _Reader:
     # --- requests ------------------------------------------------------------------------------------
 
     def _put_drafts(self) -> None:
-        """Add the messages that no request has put in order, as they are in the file."""
+        """Add the remaining drafts in file order."""
         drafts = self._drafts
         self._drafts = []
         for draft in drafts:
             self._add(draft.line, [draft.message])
 
     def _request(self, line: JsonLine) -> None:
-        """Make the view equal to this request, and add its record."""
+        """Make the view equal to this request, and add it."""
         sent = self._requests.read(line.record)
         if sent is None:
             self._put_drafts()
@@ -324,7 +324,7 @@ class _Reader:
 
 
 def _pieces_of_answers(lines: Iterable[JsonLine]) -> dict[int, list[JsonLine]]:
-    """Return the records of each answer, by the position of the first.
+    """Return the records of each answer, by the first position.
 
     No answer spans a compaction.
     """

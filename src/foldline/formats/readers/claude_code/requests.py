@@ -152,7 +152,7 @@ class RecordedRequests:
             self._answers[record.text("requestRef")] = message
 
     def read(self, record: JsonObject) -> Sequence[BaseMessage] | None:
-        """Return the messages of this request; None if the file lacks some.
+        """Return the messages of this request if the file has all.
 
         The system prompt comes first, then one message for each block. An answer is one message.
         """
@@ -168,7 +168,7 @@ class RecordedRequests:
         return [*shape.messages, *(ours for message in listed for ours in message.messages)]
 
     def _digest_of(self, record: JsonObject) -> str:
-        """Return the digest of a request: parameters, shape and messages, with cache marks."""
+        """Return the digest of a request with its cache marks."""
         shape = self._shapes[record.text("shapeHash")]
         listed = self._lists[record.text("id")] or []
         body: Json = {**record.object("params"), **shape.fields}
@@ -211,7 +211,7 @@ class RecordedRequests:
         return entry.model_copy(update=update)
 
     def _is_view(self, sent: Sequence[BaseMessage], view: Sequence[BaseMessage]) -> bool:
-        """Return whether a request sent this view. Only new messages are compared."""
+        """Return whether a request sent this view. Compares new messages."""
         same_sent, same_view = self._proved
         if not (extends(same_sent, sent) and extends(same_view, view)):
             same_sent = same_view = ()
@@ -219,7 +219,7 @@ class RecordedRequests:
 
 
 def _may_be_sent(record: JsonObject) -> bool:
-    """Return whether a record may be a message of a request."""
+    """Return whether a record may be part of a request."""
     is_input = record.kind in ("user", "attachment") or record.text("subtype") == "local_command"
     return is_input and not is_summary(record)
 
@@ -238,7 +238,7 @@ def _joined(fields: Mapping[str, bytes]) -> bytes:
 
 
 def _marked(value: Json, path: Sequence[Json], mark: Json) -> Json:
-    """Return a copy of the value with a cache mark at this path."""
+    """Return a copy with a cache mark at this path."""
     if not path:
         return {**value, "cache_control": mark} if isinstance(value, dict) else value
     step, *below = path

@@ -33,7 +33,7 @@ class Turns:
             self._reserved = self.log.next_index(row.position)
 
     def answered(self) -> None:
-        """Keep the machine text so far out of the next turn."""
+        """Exclude earlier machine text from the next turn."""
         self._reserved = None
 
     def begin(self, row: Row) -> None:
@@ -44,7 +44,7 @@ class Turns:
         self._checkpoints.append(self.log.checkpoint(row.at, index=index))
 
     def take_back(self, row: Row, turns: int) -> bool:
-        """Go back before the last turns. Return whether there are any."""
+        """Go back before the last turns, if there are any."""
         turns = min(turns, len(self._checkpoints))
         if turns == 0:
             return False
@@ -84,7 +84,7 @@ class Answers:
             self._buffer.append((entry, row.at, row.position))
 
     def extend(self, row: Row, parts: Iterable[Part]) -> None:
-        """Add parts to the open answer, or to a new one."""
+        """Add parts to the open answer or a new one."""
         self._first = self._first or row
         self._parts += parts
 
@@ -111,7 +111,7 @@ class Answers:
         return bool(parts)
 
     def patch(self, call_id: str, changes: Json, *, done: bool) -> bool:
-        """Note the changes of a patch. Return whether there is a call for it.
+        """Note the changes of a patch, if it has a call.
 
         They are recorded before the result, and some twice. A script in a call applies patches with ids of
         their own.

@@ -168,7 +168,7 @@ class _Run:
 def tool_result(
     item: JsonObject, call: ToolCallPart | None, changes: Changes | None, left_out: list[str]
 ) -> ToolResultMessage:
-    """Return the result in an item. `changes` are those reported by an event."""
+    """Return the result in an item. Events report its `changes`."""
     output = item.get("tools" if item.kind == "tool_search_output" else "output")
     parts = _output_parts(output, left_out)
     run = _run(text_in(parts))
@@ -310,7 +310,7 @@ def _is_summary(message: BaseMessage, summary: str) -> bool:
 
 
 def carried_over(log: Transcript, summary: str) -> NewContext:
-    """Return the context without a list: the opening and the newest prompts."""
+    """Return the unlisted context: the opening and the newest prompts."""
     opening: list[int | BaseMessage] = []
     prompts: list[int | BaseMessage] = []
     first_prompt = min((index for index, entry in log.entries.items() if is_typed(entry)), default=math.inf)

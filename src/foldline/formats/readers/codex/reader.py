@@ -74,7 +74,7 @@ def recognises(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSession:
-    """Return a Codex session. A fork begins with the rows of the files before it.
+    """Return a Codex session. A fork includes its origin.
 
     Args:
         ancestors: the sessions whose subagent it is, the outermost first.
@@ -106,7 +106,7 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
 
 
 def _children(rows: Sequence[Row], path: Path, ancestors: tuple[str, ...]) -> Iterator[ForeignChild]:
-    """Yield the subagents with files. The last ancestor is the session itself."""
+    """Yield the subagents with files, children of the last ancestor."""
     for thread_id, call_id in subagent_calls(rows).items():
         if thread_id not in ancestors:
             for file, header in subagent_files(thread_id, ancestors[-1], path):
@@ -260,7 +260,7 @@ class _Reader:
         return self.log.add(message, row.at, position=row.position)
 
     def _from_agent(self, row: Row) -> None:
-        """Add a message of another agent of the session. It begins a turn, as a prompt does."""
+        """Add a message of another agent. It begins a turn."""
         self.close_answer()
         self._turns.begin(row)
         self._add(row, DeveloperMessage(parts=self.log.parts(row.payload.get("content"))))
@@ -268,7 +268,7 @@ class _Reader:
     # --- compactions ---------------------------------------------------------------------------------
 
     def _compacted(self, row: Row) -> None:
-        """Add a compaction, after the messages that are new in its context."""
+        """Add a compaction, after the new messages of its context."""
         self.close_answer()
         summary = row.payload.text("message")
         history = row.payload.get("replacement_history")
@@ -296,7 +296,7 @@ class _Reader:
         self._counts[_ABSENT_SUMMARIES] += context.summary == ABSENT
 
     def _indices(self, row: Row, context: Sequence[int | BaseMessage]) -> list[int]:
-        """Return the indices of these messages, after adding the new ones."""
+        """Return the indices of these messages. Adds new ones."""
         return [self._add(row, item) if isinstance(item, BaseMessage) else item for item in context]
 
     def _demote_instructions(self, kept: set[int]) -> None:
@@ -351,7 +351,7 @@ class _Reader:
             self._keep(row)
 
     def _completed(self, row: Row, item: JsonObject) -> None:
-        """Read an item that paginated sessions have in place of an event."""
+        """Read an item of paginated sessions that replaces an event."""
         if item.kind == "FileChange":
             self._patch(row, item, "id", done=item.get("status") in (None, "completed"))
         elif item.kind not in ("UserMessage", "AgentMessage"):

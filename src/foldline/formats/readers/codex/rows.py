@@ -32,12 +32,12 @@ class Row:
 
     @property
     def completed(self) -> JsonObject:
-        """The item of an `item_completed`, which paginated sessions have since 0.145."""
+        """The completed item in an event of paginated sessions."""
         return self.payload.object("item") if self.is_event("item_completed") else JsonObject()
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """The texts of a prompt in an event: all of it, then its pieces."""
+        """The texts of a prompt: all of it, then its pieces."""
         if self.is_event("user_message"):
             return (self.payload.text("message"),)
         if self.completed.kind != "UserMessage":
@@ -92,7 +92,7 @@ def with_beginning(lines: list[JsonLine], path: Path) -> tuple[list[JsonLine], l
 
 
 def _lines_before(base: JsonObject, files: list[Path], notes: list[str]) -> list[JsonLine]:
-    """Return the lines before those of the last of these files, and append their file."""
+    """Return the lines before the last file, and append theirs."""
     name = base.text("thread_id")
     file = next(files_of(name, files[-1]), None)
     if file is None or file in files or len(files) > _MOST_FILES:
@@ -122,7 +122,7 @@ def _lines_before(base: JsonObject, files: list[Path], notes: list[str]) -> list
 
 
 def newer_file_note(header: JsonObject, path: Path) -> list[str]:
-    """Return a note if a revert of the thread began a newer file beside this one."""
+    """Return a note if a revert began a newer file."""
     name = header.text("id")
     if not _ID.fullmatch(name) or name not in path.name:
         return []
@@ -139,13 +139,13 @@ def _header(lines: Iterable[JsonLine]) -> JsonLine | None:
 
 
 def _ordinal(line: JsonLine) -> int:
-    """Return the ordinal of a record; without one it counts in any case."""
+    """Return the ordinal of a record, -1 without one."""
     ordinal = line.record.get("ordinal")
     return ordinal if isinstance(ordinal, int) else -1
 
 
 def files_of(thread_id: str, path: Path) -> Iterator[Path]:
-    """Yield session files by id: from the same folder, then from Codex's."""
+    """Yield session files by id, the nearest first."""
     if not _ID.fullmatch(thread_id):
         return
     pattern = f"*{thread_id}.jsonl"
@@ -161,7 +161,7 @@ def files_of(thread_id: str, path: Path) -> Iterator[Path]:
 
 
 def subagent_files(thread_id: str, parent: str, path: Path) -> Iterator[tuple[Path, JsonObject]]:
-    """Yield the first file of a subagent that names this parent, with its header."""
+    """Yield the subagent's file and header if it names this parent."""
     for file in files_of(thread_id, path):
         first = parse_object(bytes_in(file).partition(b"\n")[0]) or JsonObject()
         payload = first.object("payload")

@@ -98,7 +98,7 @@ def _child(agent: str, lines: Sequence[JsonLine]) -> ForeignChild:
 
 
 def _as_sent(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """Put the results of each answer in the order of its calls.
+    """Sort the results of each answer by its calls.
 
     They are recorded as they arrive.
     """
@@ -188,7 +188,7 @@ class _Reader:
         return [entry] if entry else []
 
     def _prompt(self, data: JsonObject) -> Sequence[UserMessage]:
-        """Return the typed text, apart from the program's text before and after it."""
+        """Return the typed text and the program's text around it."""
         typed = data.text("content")
         sent = data.text("transformedContent")
         if not typed:
@@ -241,7 +241,7 @@ class _Reader:
         )
 
     def _compact(self, line: JsonLine, data: JsonObject) -> None:
-        """Add a compaction: all prompts, the summary, and the messages since its start."""
+        """Add a compaction: all prompts, the summary, and later messages."""
         messages = self.log.visible()
         last = max(messages, default=0) if self._last_covered is None else self._last_covered
         self._last_covered = None
@@ -259,7 +259,7 @@ class _Reader:
 
 
 def _entry_for_people(kind: str, data: JsonObject) -> Entry | None:
-    """Return the entry of an event that the model is not sent."""
+    """Return the entry of an event that is not sent."""
     message = data.text("message")
     match kind:
         case "session.title_changed" if data.text("title"):

@@ -59,7 +59,7 @@ _USAGE = UsageFields(
 
 
 def recognises(document: JsonObject) -> bool:
-    """Return whether this is an exported session, or the file of a stored one."""
+    """Return whether this is an exported or a stored session."""
     if is_session_info(document):
         return True
     messages = document.get("messages")
@@ -98,7 +98,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
 
 
 def read_opencode_database(path: Path, session: str) -> ForeignSession:
-    """Return a session of opencode's database, the newest without an id.
+    """Return a session of the database, by default the newest.
 
     Raises:
         FoldlineError: there is no such session, or the database cannot be read.
@@ -193,7 +193,7 @@ def _session(
 
 
 def _completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
-    """Return the ids of the requests to compact that a summary answers."""
+    """Return the ids of answered requests to compact."""
     requested: set[str] = set()
     answered: set[str] = set()
     for message in messages:
@@ -206,7 +206,7 @@ def _completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
 
 
 def _is_summary(info: JsonObject) -> bool:
-    """Return whether an answer is the summary of a finished compaction."""
+    """Return whether an answer is a finished summary."""
     is_finished = info.get("finish") and not info.get("error")
     return info.get("role") == "assistant" and info.flag("summary") and bool(is_finished)
 
@@ -256,7 +256,7 @@ class _Reader:
                 self._log.left_out += map(kind_of, parts)
 
     def _is_compaction(self, info: JsonObject) -> bool:
-        """Return whether an answer is the summary of this session. Older versions have no request for it."""
+        """Return whether this is a summary. Old ones lack requests."""
         parent = info.text("parentID")
         return _is_summary(info) and (parent in self._completed or parent not in self._starts)
 
@@ -268,7 +268,7 @@ class _Reader:
             self._log.go_back_to(self._checkpoint, at)
 
     def _user(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add a message of the user, with the program's text in it as messages of their own."""
+        """Add a user message, and the program's text in it."""
         name = info.text("model", "modelID")
         model = ModelChange(model=name, provider=info.text("model", "providerID") or None)
         if name and model != self._model:
@@ -293,7 +293,7 @@ class _Reader:
                 self._log.add(UserMessage(origin=origin, parts=its_parts), at)
 
     def _assistant(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add an answer for each step. Failed ones are dropped: opencode never sends them again."""
+        """Add an answer for each step, and drop failed ones."""
         first = len(self._log.entries)
         steps = _steps_of(parts)
         error = info.object("error")
@@ -356,7 +356,7 @@ class _Reader:
     # --- compactions, hidden outputs, turns taken back -----------------------------------------------
 
     def _compaction(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add a compaction. It keeps all from a message on that the request names."""
+        """Add a compaction. Its request names the first kept message."""
         request = self._requests.get(info.text("parentID"), JsonObject())
         texts = [part.text("text").strip() for part in of_kind(parts, "text")]
         summary = "\n\n".join(filter(None, texts)) or _NO_SUMMARY
@@ -399,7 +399,7 @@ class _Reader:
 
 
 def _user_part(piece: JsonObject) -> Part | None:
-    """Return the part of a user message as the model gets it."""
+    """Return a part of a user message as sent."""
     match piece.kind:
         case "text" if piece.text("text"):
             return TextPart(text=piece.text("text"))
@@ -414,7 +414,7 @@ def _user_part(piece: JsonObject) -> Part | None:
 
 
 def _author(piece: JsonObject, part: Part) -> str:
-    """Return the author of a part: `typed`, `machine`, or `ignored` for text that is not sent."""
+    """Return the author: `typed`, `machine`, or `ignored` if not sent."""
     if piece.kind == "text" and piece.flag("ignored"):
         return "ignored"
     is_text = piece.kind == "text" and not piece.flag("synthetic")

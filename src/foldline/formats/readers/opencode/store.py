@@ -37,7 +37,7 @@ class StoredSession:
 
 
 def is_session_info(document: JsonObject) -> bool:
-    """Return whether this is the file of a session in the older store."""
+    """Return whether this is a session file of the older store."""
     has_fields = {"id", "directory", "time"} <= document.keys()
     return has_fields and document.keys().isdisjoint(("info", "messages", "role"))
 
@@ -87,7 +87,7 @@ def _stored(info: JsonObject, path: Path) -> StoredSession:
 
 
 def _objects(folder: Path) -> list[JsonObject]:
-    """Return the objects in the files of a folder, oldest first.
+    """Return the objects in a folder, oldest first.
 
     opencode's ids begin with the time.
     """
@@ -151,7 +151,7 @@ def exported_rows(path: Path, session: str) -> JsonObject:
 
 
 def _data(row: JsonObject) -> JsonObject:
-    """Return the JSON of a row, with its id, which is a column of its own."""
+    """Return the JSON of a row, with its id."""
     return JsonObject({**_parsed(row["data"]), "id": row.text("id")})
 
 
@@ -178,7 +178,7 @@ def _rows(database: sqlite3.Connection, query: str, *values: str) -> list[JsonOb
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database without writing, not even the index of its journal.
+    """Open a database without writing, not even a journal index.
 
     Without entries in a journal, the file is complete (`immutable`). With a journal and its index, as while
     opencode runs, both are read in place. SQLite would write a missing index, so that case reads a copy.

@@ -18,7 +18,7 @@ def call_in(part: JsonObject) -> ToolCallPart:
 
 
 def result_in(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | None:
-    """Return the result of a call; None while it runs."""
+    """Return the result of a call that has ended."""
     state = part.object("state")
     metadata = state.object("metadata")
     code = metadata.get("exit")
@@ -76,7 +76,7 @@ def _changes(call: ToolCallPart, metadata: JsonObject, output: str) -> Changes:
 
 
 def _reported(file: JsonObject) -> Changes:
-    """Return the change of a file in a patch, as opencode reports it."""
+    """Return the reported change of a file in a patch."""
     path = file.first("filePath", "file")
     edit = moved(edit_of(path, file.first("diff", "patch")), file.text("movePath"))
     return edit if path else Changes()
@@ -85,7 +85,7 @@ def _reported(file: JsonObject) -> Changes:
 def with_patched_files(
     results: Sequence[ToolResultMessage], step: Sequence[JsonObject]
 ) -> list[ToolResultMessage]:
-    """Add the files that changed during a step but that no result names.
+    """Add the changed files that no result names.
 
     They go to the last result without files: mostly that of a shell command.
     """

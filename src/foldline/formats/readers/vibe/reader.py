@@ -56,7 +56,7 @@ def recognises(document: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Return a session with its subagents. `data` is the content of `CURRENT`."""
+    """Return a session with its subagents, from its `CURRENT`."""
     return _read(data, path, {path.parent.name})
 
 
@@ -146,7 +146,7 @@ class _Reader:
         yield from sub_agent_note(self._by_agent)
 
     def _shown(self) -> list[JsonObject]:
-        """Return the items that the user was shown, with the changes in the journal."""
+        """Return the shown items, with the changes in the journal."""
         items = self._store.items("projection_state", "snapshot", "history", "entries")
         shown = {item.text("id"): item for item in items}
         for record in self._store.journal:
@@ -162,7 +162,7 @@ class _Reader:
     # --- before the last compaction ------------------------------------------------------------------
 
     def _read_shown(self, shown: Iterable[JsonObject]) -> None:
-        """Add entries for the shown items. The calls of an answer follow it."""
+        """Add the shown items. An answer's calls follow it."""
         parts: Sequence[Part] = ()
         calls: list[JsonObject] = []
         for item in shown:
@@ -188,7 +188,7 @@ class _Reader:
         self._add_answer(parts, calls)
 
     def _add_answer(self, parts: Sequence[Part], effects: Sequence[JsonObject]) -> None:
-        """Add an answer with calls and results, rebuilt from the shown effects."""
+        """Add an answer with the calls and results of its effects."""
         if not parts and not effects:
             return
         calls: list[Part] = []
@@ -205,7 +205,7 @@ class _Reader:
             self.log.add(self._result(effect.text("id"), output, failed), self._at)
 
     def _compact(self, prompts: Iterable[JsonObject], summary: JsonObject) -> None:
-        """Add the last compaction: prompts, after a text of the program, and the summary."""
+        """Add the last compaction, with its prompts before the summary."""
         history = self.log.known_messages()
         ahead: list[int] = []
         for prompt in prompts:
@@ -259,7 +259,7 @@ class _Reader:
         return self.log.result(call_id, parts, failed=failed, changes=changes_of)
 
     def _add_usage(self) -> None:
-        """Add the usage of the last request, the only one that the store has."""
+        """Add the usage of the last request."""
         answers = [index for index, entry in self.log.entries.items() if isinstance(entry, AssistantMessage)]
         if answers and not self._store.journal:
             usage = self._store.document("projection_state").object("snapshot", "session", "contextUsage")

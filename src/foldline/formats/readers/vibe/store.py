@@ -52,7 +52,7 @@ class Store:
         return self._documents.get(name, JsonObject())
 
     def items(self, name: str, *path: str) -> list[JsonObject]:
-        """Return a list of a document with its chunks, which are files of their own."""
+        """Return a list of a document, including its chunk files."""
         items = self.document(name).objects(*path)
         for digest in self.manifest.texts(name, "chunks"):
             body = self._checked(self.folder / "chunks" / f"{Path(digest).name}.json", digest)
@@ -74,7 +74,7 @@ class Store:
         return body
 
     def _records(self, path: Path) -> list[JsonObject]:
-        """Return the records of a journal, after a comparison with their digests."""
+        """Return the records of a journal, and check their digests."""
         records: list[JsonObject] = []
         previous: str | None = None
         first = int(path.stem) if path.stem.isdigit() else 0
@@ -97,7 +97,7 @@ class Store:
 
 
 def _requests(records: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the input of each request to the model: all messages, or only new ones."""
+    """Yield the messages of each request, or only the new ones."""
     for record in records:
         request = record.object("payload", "request")
         if record.kind == "action_intent" and request.text("purpose") == "agent":
@@ -109,7 +109,7 @@ def text_of(message: JsonObject) -> str:
 
 
 def context_of(store: Store) -> list[JsonObject]:
-    """Return the model's context without the system prompt, from checkpoint and journal."""
+    """Return the model's context, without the system prompt."""
     items = store.items("checkpoint", "context", "messages")
     context = [JsonObject({**item.object("message"), "source": item.get("source")}) for item in items]
     unsent: list[JsonObject] = []
@@ -125,7 +125,7 @@ def context_of(store: Store) -> list[JsonObject]:
 
 
 def _overlap(context: Sequence[JsonObject], added: Sequence[JsonObject]) -> int:
-    """Return how many messages at the end of a context begin the added ones."""
+    """Count the added messages that the context has already."""
     end = [(message.get("role"), message.get("content")) for message in context[-len(added) :]]
     new = [(message.get("role"), message.get("content")) for message in added]
     for size in range(min(len(end), len(new)), 0, -1):
@@ -135,7 +135,7 @@ def _overlap(context: Sequence[JsonObject], added: Sequence[JsonObject]) -> int:
 
 
 def _outputs(record: JsonObject) -> Iterator[JsonObject]:
-    """Yield the answer or tool result in a record, as a message."""
+    """Yield the answer or tool result in a record."""
     result = record.object("payload", "result")
     if record.kind != "action_result":
         return
@@ -150,7 +150,7 @@ def _outputs(record: JsonObject) -> Iterator[JsonObject]:
 
 
 def outcome_of(result: JsonObject) -> str:
-    """Return the result of a call, as mistral-vibe sends it to the model."""
+    """Return the result of a call as sent."""
     error = result.object("error")
     if error:
         fields = {"name": error.get("code"), "message": error.get("message"), "details": error.get("details")}
