@@ -15,6 +15,12 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     return groups
 
 
+def overlap(before: Sequence[object], after: Sequence[object]) -> int:
+    """Return how many items at the end of one sequence begin the other."""
+    sizes = range(min(len(before), len(after)), 0, -1)
+    return next((size for size in sizes if before[-size:] == after[:size]), 0)
+
+
 def same_start(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many items at their start two sequences share."""
     pairs = enumerate(zip(one, other, strict=False))

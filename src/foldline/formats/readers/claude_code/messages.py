@@ -91,15 +91,10 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
 
 
 def _each_call_once(parts: Sequence[Part]) -> tuple[Part, ...]:
-    calls: set[str] = set()
-    unique: list[Part] = []
-    for part in parts:
-        if isinstance(part, ToolCallPart):
-            if part.call_id in calls:
-                continue
-            calls.add(part.call_id)
-        unique.append(part)
-    return tuple(unique)
+    unique: dict[str | int, Part] = {}
+    for place, part in enumerate(parts):
+        unique.setdefault(part.call_id if isinstance(part, ToolCallPart) else place, part)
+    return tuple(unique.values())
 
 
 def usage_of(usage: JsonObject) -> Usage | None:

@@ -153,22 +153,21 @@ class _Reader:
     def read_all(self, branches: Iterable[Branch]) -> None:
         branch_at = {place: branch for branch in branches for place in branch.places}
         starts = {branch.start for branch in branches}
-        # The newest entry at each start of a branch, and at the end of each branch so far.
-        newest_at: dict[int | None, int] = {None: NEW}
-        newest_on: dict[Branch, int] = {}
+        ends: dict[Branch | int | None, int] = {None: NEW}
+        """The last entry of each branch so far, and at each start of a branch."""
         current: Branch | None = None
         for place, line in enumerate(self._lines):
             branch = branch_at.get(place, current)
             if branch is not None and branch is not current:
                 self._put_drafts()
                 if current is not None:
-                    newest_on[current] = self._last_index()
-                    self._go_to(newest_on.get(branch, newest_at.get(branch.start)), line)
+                    ends[current] = self._last_index()
+                    self._go_to(ends.get(branch, ends.get(branch.start)), line)
                 current = branch
             self._read(line)
             if place in starts:
                 self._put_drafts()
-                newest_at[place] = self._last_index()
+                ends[place] = self._last_index()
         self._put_drafts()
 
     def _last_index(self) -> int:
@@ -231,11 +230,10 @@ class _Reader:
             self._add(line, [answer(self.log, [piece.record for piece in pieces])], pieces)
 
     def _add(
-        self, line: JsonLine, entries: Iterable[Entry | None], records: Sequence[JsonLine] | None = None
+        self, line: JsonLine, entries: Sequence[Entry], records: Sequence[JsonLine] | None = None
     ) -> None:
         """Add the entries of a record, or the record itself."""
-        unknown = self.log.unknown(line.record, line.kind)
-        for entry in [entry for entry in entries if entry] or [unknown]:
+        for entry in entries or [self.log.unknown(line.record, line.kind)]:
             index = self.log.add(entry, line.at, position=line.position)
             if isinstance(entry, BaseMessage):
                 self._compactions.add(index, records or [line])

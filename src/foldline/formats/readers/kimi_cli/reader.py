@@ -48,7 +48,7 @@ from foldline.protocol import (
     ToolResultMessage,
     Usage,
 )
-from foldline.sequences import same_start
+from foldline.sequences import overlap, same_start
 
 from .wire import Wire
 
@@ -266,7 +266,7 @@ class _Context:
         summary = state[place]
         later = [line for line in state[place + 1 :] if _is_message(line.record)]
         earlier = [row for row in before if _is_message(row.record)]
-        size = _overlap([row.record for row in earlier], [line.record for line in later])
+        size = overlap([row.record for row in earlier], [line.record for line in later])
         kept = earlier[len(earlier) - size :]
         index = self._start + summary.position
         compaction = self.log.compaction(
@@ -380,9 +380,3 @@ def _is_message(record: JsonObject) -> bool:
 def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
     parts = parts_of(record.get("content"), [])
     return bool(parts) and isinstance(parts[0], TextPart) and parts[0].text.lstrip().startswith(start)
-
-
-def _overlap(before: Sequence[object], after: Sequence[object]) -> int:
-    """Return how many items at the end of one list are the start of the other."""
-    sizes = range(min(len(before), len(after)), 0, -1)
-    return next((size for size in sizes if before[-size:] == after[:size]), 0)

@@ -4,13 +4,14 @@ Each document is named with its digest. Each record of a journal has its own dig
 before it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from foldline.formats.base import JsonObject, bytes_in, parse_object
+from foldline.formats.base import Json, JsonObject, bytes_in, parse_object
 from foldline.formats.parts import arguments_text
+from foldline.sequences import overlap
 
 _DOCUMENTS = ("checkpoint", "runtime_state", "projection_state")
 
@@ -104,6 +105,10 @@ def _requests(records: Iterable[JsonObject]) -> Iterator[JsonObject]:
             yield request.object("model_input", "messages")
 
 
+def _content(message: JsonObject) -> tuple[Json, Json]:
+    return message.get("role"), message.get("content")
+
+
 def text_of(message: JsonObject) -> str:
     return "\n".join(filter(None, (piece.text("text") for piece in message.pieces("content"))))
 
@@ -118,20 +123,11 @@ def context_of(store: Store) -> list[JsonObject]:
         for request in _requests([record]):
             messages = [one for one in request.objects("messages") if one.get("role") != "system"]
             if request.get("type") == "append":
-                messages = context + messages[_overlap(context, messages) :]
+                size = overlap([_content(one) for one in context], [_content(one) for one in messages])
+                messages = context + messages[size:]
             context = messages
             unsent = []
     return context + unsent
-
-
-def _overlap(context: Sequence[JsonObject], added: Sequence[JsonObject]) -> int:
-    """Count the added messages that the context has already."""
-    end = [(message.get("role"), message.get("content")) for message in context[-len(added) :]]
-    new = [(message.get("role"), message.get("content")) for message in added]
-    for size in range(min(len(end), len(new)), 0, -1):
-        if end[-size:] == new[:size]:
-            return size
-    return 0
 
 
 def _outputs(record: JsonObject) -> Iterator[JsonObject]:
