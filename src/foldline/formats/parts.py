@@ -1,4 +1,4 @@
-"""The parts of messages as agents spell them: texts, thoughts, images and calls; usage; who speaks."""
+"""The parts of messages in the formats of agents: texts, thoughts, images and calls; usage and authors."""
 
 import json
 import re
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
+from operator import itemgetter
 from typing import TypeVar
 
 from foldline.protocol import (
@@ -28,31 +29,35 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NAMED_KINDS = 8
 BESIDE = "A request beside the conversation."
-"""The notice of one: its tokens count."""
+"""The notice of a request that is not part of the conversation, but whose tokens count."""
 LONGEST_KIND = 40
 
 
 def parts_of(content: Json, left_out: list[str]) -> tuple[Part, ...]:
-    """The parts of a content, a text or a list of pieces. The kinds of those left out are added to a list."""
+    """Return the parts of a content: a text, or a list of pieces.
+
+    Args:
+        left_out: the types of pieces that cannot be shown are added to it.
+    """
     if isinstance(content, str):
         return text_parts(content)
     parts: list[Part] = []
-    for piece in content if isinstance(content, list) else ():
-        if isinstance(piece, str):
-            parts.append(TextPart(text=piece))
-        elif part := _part(JsonObject.of(piece)):
+    for value in content if isinstance(content, list) else ():
+        piece = JsonObject.of(value)
+        part = TextPart(text=value) if isinstance(value, str) else _part(piece)
+        if part:
             parts.append(part)
         else:
-            left_out.append(kind_of(JsonObject.of(piece)))
+            left_out.append(kind_of(piece))
     return tuple(parts)
 
 
 def _part(piece: JsonObject) -> Part | None:
-    """A piece of a message, as any agent spells it; None for what cannot be shown here."""
-    return _said(piece) or _shown(piece) or _called(piece)
+    """Return a piece of a message in the format of any agent."""
+    return _text_part(piece) or _image_part(piece) or _call_part(piece)
 
 
-def _said(piece: JsonObject) -> TextPart | ThinkingPart | None:
+def _text_part(piece: JsonObject) -> TextPart | ThinkingPart | None:
     match piece.kind:
         case "text" | "input_text" | "output_text":
             return TextPart(text=piece.text("text"))
@@ -71,7 +76,7 @@ def _said(piece: JsonObject) -> TextPart | ThinkingPart | None:
             return None
 
 
-def _shown(piece: JsonObject) -> Part | None:
+def _image_part(piece: JsonObject) -> Part | None:
     match piece.kind:
         case "image":
             data = piece.text("data") or piece.text("source", "data")
@@ -84,7 +89,7 @@ def _shown(piece: JsonObject) -> Part | None:
             return None
 
 
-def _called(piece: JsonObject) -> ToolCallPart | None:
+def _call_part(piece: JsonObject) -> ToolCallPart | None:
     match piece.kind:
         case "tool_use":
             return call_part(piece.text("id"), piece.text("name"), piece.at("input"))
@@ -101,11 +106,11 @@ def image(data: str, media_type: str) -> ImagePart | None:
 
 
 def image_at(url: str) -> Part | None:
-    """The image a URL holds; where it only points to one, the place it points to, as text."""
+    """Return the image in a `data:` URL. Other URLs become text."""
     head = _DATA_URL.match(url)
-    if head is None:
-        return TextPart(text=f"(image: {url})") if url and not url.startswith("data:") else None
-    return ImagePart(media_type=head[1], data=url[head.end() :])
+    if head:
+        return ImagePart(media_type=head[1], data=url[head.end() :])
+    return TextPart(text=f"(image: {url})") if url and not url.startswith("data:") else None
 
 
 def text_in(parts: Iterable[Part], between: str = "\n") -> str:
@@ -130,15 +135,15 @@ def call_part(call_id: str, name: str, arguments: Json) -> ToolCallPart:
 
 
 def tool_call_parts(calls: Json, position: int) -> tuple[ToolCallPart, ...]:
-    """The calls of an answer of OpenAI. One without an id gets one made of the answer's position."""
-    return tuple(
-        call_part(
-            call.text("id") or f"call_{position}_{nth}",
-            call.text("function", "name"),
-            call.at("function", "arguments"),
-        )
-        for nth, call in enumerate(JsonObject(calls=calls).objects("calls"))
-    )
+    """Return the calls of an answer in OpenAI's format.
+
+    A call without an id gets one from the answer's position.
+    """
+    parts: list[ToolCallPart] = []
+    for number, call in enumerate(JsonObject(calls=calls).objects("calls")):
+        call_id = call.text("id") or f"call_{position}_{number}"
+        parts.append(call_part(call_id, call.text("function", "name"), call.at("function", "arguments")))
+    return tuple(parts)
 
 
 def arguments_of(call: ToolCallPart | None) -> JsonObject:
@@ -146,7 +151,7 @@ def arguments_of(call: ToolCallPart | None) -> JsonObject:
 
 
 def arguments_text(arguments: Json) -> str:
-    """Arguments as JSON text: as the model wrote them where the file holds text, else written anew."""
+    """Return arguments as JSON text. Text stays as the model wrote it."""
     if isinstance(arguments, str):
         return arguments or "{}"
     return _COMPACT.encode({} if arguments is None else arguments)
@@ -166,9 +171,9 @@ def has_image(parts: Iterable[Part]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UsageFields:
-    """How an agent names the tokens of a request: each is the sum of these fields.
+    """An agent's names for the token counts of a request. Each count is the sum of its fields.
 
-    `cache.read` is a field of a field; of `input|prompt` the first counts that is there.
+    `cache.read` is the field `read` of the field `cache`. `input|prompt` is the first of these that exists.
     """
 
     input: tuple[str, ...]
@@ -177,7 +182,7 @@ class UsageFields:
     reasoning: str = "reasoning"
 
     def read(self, usage: Json) -> Usage | None:
-        """What the provider reported; None where it comes to nothing, as that of an aborted answer does."""
+        """Return the usage, unless it is 0 as for an aborted answer."""
         tokens = JsonObject.of(usage)
         reported = Usage(
             input=sum(_count(tokens, name) for name in self.input),
@@ -197,7 +202,7 @@ def _count(tokens: JsonObject, name: str) -> int:
 
 @cache
 def _paths(name: str) -> list[list[str]]:
-    return [each.split(".") for each in name.split("|")]
+    return [path.split(".") for path in name.split("|")]
 
 
 ANTHROPIC_USAGE = UsageFields(
@@ -218,17 +223,17 @@ _STOP_REASONS: dict[str, StopReason] = {
 
 
 def stop_reason(word: str) -> StopReason | None:
-    """Why an answer ended, in the words of any agent."""
+    """Return the reason why an answer ended, from any agent's word."""
     return _STOP_REASONS.get(word)
 
 
-# --- who speaks -------------------------------------------------------------------------------------
+# --- authors ----------------------------------------------------------------------------------------
 
 
-def by_voice(spoken: Iterable[tuple[V, Part]]) -> Iterator[tuple[V, tuple[Part, ...]]]:
-    """Parts of one message, those together that one voice says in turn."""
-    for voice, group in groupby(spoken, key=lambda pair: pair[0]):
-        yield voice, tuple(part for _, part in group)
+def by_voice(pairs: Iterable[tuple[V, Part]]) -> Iterator[tuple[V, tuple[Part, ...]]]:
+    """Group the neighbouring parts of one author."""
+    for author, group in groupby(pairs, key=itemgetter(0)):
+        yield author, tuple(part for _, part in group)
 
 
 def user_message(parts: tuple[Part, ...], *, typed: bool) -> UserMessage:
@@ -236,13 +241,13 @@ def user_message(parts: tuple[Part, ...], *, typed: bool) -> UserMessage:
 
 
 def user_messages(parts: Iterable[Part], is_program: Callable[[str], bool]) -> list[UserMessage]:
-    """What stands in the role user: the user's own words apart from the program's, judged by each text,
-    which is empty for an image."""
-    voices = ((is_program(part.text if isinstance(part, TextPart) else ""), part) for part in parts)
-    return [
-        UserMessage(origin="machine" if program else "typed", parts=said)
-        for program, said in by_voice(voices)
-    ]
+    """Return the messages in the role user: the user's and the program's.
+
+    Args:
+        is_program: tells by the text of a part, empty for an image, whether the program wrote it.
+    """
+    authors = ((is_program(part.text if isinstance(part, TextPart) else ""), part) for part in parts)
+    return [user_message(its_parts, typed=not program) for program, its_parts in by_voice(authors)]
 
 
 # --- notes ------------------------------------------------------------------------------------------
@@ -258,7 +263,7 @@ def left_out_note(kinds: Iterable[str]) -> tuple[str, ...]:
 
 
 def unknown_note(kinds: Iterable[str]) -> tuple[str, ...]:
-    """A sentence on records of unknown kinds: kept, but in no view."""
+    """Return a sentence on records of unknown kinds."""
     named = by_kind(kinds)
     return (f"Not in the view, records of kinds unknown here: {named}.",) if named else ()
 
@@ -269,18 +274,15 @@ def counted_notes(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def by_kind(kinds: Iterable[str]) -> str:
-    """`audio (2), document (1)`, the most frequent first."""
+    """Return `audio (2), document (1)`, the most frequent first."""
     counts = Counter(kinds).most_common()
-    named = [f"{kind} ({count})" for kind, count in counts[:_NAMED_KINDS]]
-    rest = counts[_NAMED_KINDS:]
-    if rest:
-        named.append(f"{len(rest)} more kinds ({sum(count for _, count in rest)})")
-    return ", ".join(named)
+    names = [f"{kind} ({count})" for kind, count in counts[:_NAMED_KINDS]]
+    others = [count for _, count in counts[_NAMED_KINDS:]]
+    if others:
+        names.append(f"{len(others)} more kinds ({sum(others)})")
+    return ", ".join(names)
 
 
 def sub_agent_note(by_agent: bool) -> tuple[str, ...]:
-    return (
-        ("These are the steps of a sub-agent: the agent that started it wrote its prompts.",)
-        if by_agent
-        else ()
-    )
+    note = "These are the steps of a sub-agent: the agent that started it wrote its prompts."
+    return (note,) if by_agent else ()

@@ -1,4 +1,4 @@
-"""Results of tool calls: how a run ended, and what it did to files by its diff, patch or arguments."""
+"""Results of tool calls: the outcome, and the changes to files by diff, patch or arguments."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ FILE_TOOLS: dict[str, Action] = {
     "edit": "modified", "Edit": "modified", "MultiEdit": "modified", "StrReplaceFile": "modified",
     "NotebookEdit": "modified",
 }  # fmt: skip
-"""The tools of agents with tools of their own that name a file, and what they do to it."""
+"""Tools of agents that name a file, with their action."""
 
 _PATCH_FILE = re.compile(r"\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)")
-"""How a patch of the kind Codex's models write names a file."""
+"""A file in a patch of Codex's models."""
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 _READING = re.compile(r"(?:read|view|show|cat)_?(?:file|image|text)?|read_?(?:file|notebook)?", re.I)
@@ -33,7 +33,7 @@ _WRITING = re.compile(
 )
 _WHOLE = re.compile(r"(?:write|create)(?:_to)?_?(?:file)?", re.I)
 _BY_COMMAND = re.compile(r"(?:.*__)?(?:text_editor|str_replace_editor|str_replace_based_edit_tool)", re.I)
-"""Tools that do several things, of which an argument `command` names one."""
+"""Tools with an argument `command` for their action."""
 _PATHS = ("file_path", "absolute_path", "path", "filePath", "target_file", "notebook_path", "TargetFile")
 _CONTENTS = ("content", "file_text", "contents", "text")
 
@@ -45,8 +45,9 @@ class Changes:
 
     @property
     def brief(self) -> str:
-        """`+9 −6`; empty where no line is known to have changed."""
-        added, removed = sum(file.added for file in self.files), sum(file.removed for file in self.files)
+        """The changed lines as `+9 −6`; empty without any."""
+        added = sum(file.added for file in self.files)
+        removed = sum(file.removed for file in self.files)
         return f"+{added} −{removed}" if added or removed else ""
 
 
@@ -111,8 +112,11 @@ def touched(call: ToolCallPart | None) -> Changes:
 
 
 def changes_of(call: ToolCallPart, diff: str = "") -> Changes:
-    """The file that a call which went well read or changed, judged by names that many agents use; `diff` is
-    what the agent noted of a change."""
+    """Return the effect of a successful call, by tool and argument names.
+
+    Args:
+        diff: the agent's record of the change.
+    """
     arguments = arguments_of(call)
     name = call.name.rpartition("__")[2]
     if _BY_COMMAND.fullmatch(call.name):
@@ -132,19 +136,25 @@ def changes_of(call: ToolCallPart, diff: str = "") -> Changes:
 
 
 def together(changes: Iterable[Changes]) -> Changes:
-    several = list(changes)
-    return Changes(
-        files=tuple(file for change in several for file in change.files),
-        diff="\n".join(change.diff for change in several if change.diff) or None,
-    )
+    files: list[FileTouch] = []
+    diffs: list[str] = []
+    for change in changes:
+        files += change.files
+        if change.diff:
+            diffs.append(change.diff)
+    return Changes(tuple(files), "\n".join(diffs) or None)
 
 
 def _changed_lines(diff: str) -> tuple[int, int]:
-    added = removed = old = new = 0
+    """Count the added and the removed lines of a diff."""
+    added = removed = 0
+    # The lines of each side that the hunk still has.
+    old = new = 0
     for line in diff.splitlines():
         hunk = _HUNK.match(line)
         if hunk:
-            old, new = (int(length) if length else 1 for length in hunk.groups())
+            old = int(hunk[1] or 1)
+            new = int(hunk[2] or 1)
         elif old > 0 or new > 0:
             added += line.startswith("+")
             removed += line.startswith("-")
@@ -154,54 +164,64 @@ def _changed_lines(diff: str) -> tuple[int, int]:
 
 
 def edit_of(path: str, diff: str) -> Changes:
-    """The change of one file that a unified diff shows."""
+    """Return the change of one file from its unified diff."""
     added, removed = _changed_lines(diff)
     return Changes((FileTouch(path=path, action="modified", added=added, removed=removed),), diff or None)
 
 
 def whole_file(path: str, content: str, *, gone: bool = False) -> Changes:
-    """The writing of a file whose earlier content is not known, or its deletion."""
+    """Return the change of a file that was written or deleted.
+
+    Args:
+        content: all of it, after the writing or before the deletion.
+        gone: whether the file was deleted.
+    """
     lines = content.splitlines()
-    added, removed = (0, len(lines)) if gone else (len(lines), 0)
-    touch = FileTouch(path=path, action="modified", added=added, removed=removed)
-    if not lines:
-        return Changes((touch,))
-    old, new = (path, "/dev/null") if gone else ("/dev/null", path)
-    span = f"@@ -1,{len(lines)} +0,0 @@" if gone else f"@@ -0,0 +1,{len(lines)} @@"
-    body = "\n".join(("-" if gone else "+") + line for line in lines)
-    return Changes((touch,), f"--- {old}\n+++ {new}\n{span}\n{body}")
+    count = len(lines)
+    if gone:
+        touch = FileTouch(path=path, action="modified", removed=count)
+        header = [f"--- {path}", "+++ /dev/null", f"@@ -1,{count} +0,0 @@"]
+        body = [f"-{line}" for line in lines]
+    else:
+        touch = FileTouch(path=path, action="modified", added=count)
+        header = ["--- /dev/null", f"+++ {path}", f"@@ -0,0 +1,{count} @@"]
+        body = [f"+{line}" for line in lines]
+    return Changes((touch,), "\n".join([*header, *body]) if lines else None)
 
 
 def applied(changes: JsonObject) -> Changes:
-    """What Codex reports of a patch it applied: by path, a unified diff or the whole content."""
+    """Return the changes of a patch as Codex reports them, by path."""
     return together(_applied(path, JsonObject.of(change)) for path, change in changes.items())
 
 
 def _applied(path: str, change: JsonObject) -> Changes:
-    if change.get("type") in ("add", "delete"):
-        return whole_file(path, change.text("content"), gone=change.get("type") == "delete")
-    diff, target = change.text("unified_diff"), change.text("move_path")
-    return moved(edit_of(path, f"--- {path}\n+++ {target or path}\n{diff}" if diff else ""), target)
+    if change.kind in ("add", "delete"):
+        return whole_file(path, change.text("content"), gone=change.kind == "delete")
+    diff = change.text("unified_diff")
+    target = change.text("move_path")
+    if diff:
+        diff = f"--- {path}\n+++ {target or path}\n{diff}"
+    return moved(edit_of(path, diff), target)
 
 
 def moved(edit: Changes, target: str) -> Changes:
-    """An edit of a file that also went to another place, unless that is empty."""
-    there = (FileTouch(path=target, action="modified"),) if target else ()
-    return Changes((*edit.files, *there), edit.diff)
+    """Add the new path of a file that was also moved; an empty one adds nothing."""
+    if not target:
+        return edit
+    return Changes((*edit.files, FileTouch(path=target, action="modified")), edit.diff)
 
 
 def patched(text: str) -> Changes:
-    """The files that a patch in Codex's own form names, with the lines it adds to and removes from each."""
+    """Return the changes of a patch in Codex's own form."""
     touches: list[FileTouch] = []
-    added = removed = 0
     for line in text[text.find("*** Begin Patch") :].splitlines():
-        named = _PATCH_FILE.match(line)
-        if named:
-            touches.append(FileTouch(path=named[1].strip(), action="modified"))
-            added = removed = 0
+        file = _PATCH_FILE.match(line)
+        if file:
+            touches.append(FileTouch(path=file[1].strip(), action="modified"))
         elif line.startswith("*** End Patch"):
             break
-        elif touches and line[:1] in ("+", "-"):
-            added, removed = added + line.startswith("+"), removed + line.startswith("-")
-            touches[-1] = touches[-1].model_copy(update={"added": added, "removed": removed})
+        elif touches and line.startswith("+"):
+            touches[-1] = touches[-1].model_copy(update={"added": touches[-1].added + 1})
+        elif touches and line.startswith("-"):
+            touches[-1] = touches[-1].model_copy(update={"removed": touches[-1].removed + 1})
     return Changes(tuple(touches))
