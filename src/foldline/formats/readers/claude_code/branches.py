@@ -80,7 +80,8 @@ class _Tree:
                 self._answers[name].append(place)
                 self._answer_at[place] = name
                 callers.update({call.text("id"): name for call in of_kind(blocks_of(record), "tool_use")})
-            elif record.kind == "user":
+        for place, record in enumerate(self._records):
+            if record.kind == "user":
                 for block in blocks_of(record):
                     self._answers[callers.get(block.text("tool_use_id"), "")].append(place)
         self.messages = [place for place in self.places.values() if self._is_message(place)]
