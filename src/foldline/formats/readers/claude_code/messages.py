@@ -79,7 +79,7 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
     for piece in pieces:
         message = piece.object("message")
         counted = usage_of(message.object("usage"))
-        # The first pieces have the usage at the begin of the stream: the largest is the final one.
+        # The first pieces have the usage at the beginning of the stream: the largest is the final one.
         if counted and (usage is None or counted.output > usage.output):
             usage = counted
         if message.text("model") != "<synthetic>":

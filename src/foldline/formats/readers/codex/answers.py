@@ -17,7 +17,7 @@ from .rows import Row
 class Turns:
     """Checkpoints before turns, so that the session can go back to them.
 
-    Going back also removes the machine text right before a prompt, except at the begin of the session.
+    Going back also removes the machine text right before a prompt, except at the beginning of the session.
     """
 
     log: Transcript

@@ -310,7 +310,10 @@ def _is_summary(message: BaseMessage, summary: str) -> bool:
 
 
 def carried_over(log: Transcript, summary: str) -> NewContext:
-    """Return the unlisted context: the opening and the newest prompts."""
+    """Return the context of versions that do not list it.
+
+    It is the opening, and the newest prompts up to a limit.
+    """
     opening: list[int | BaseMessage] = []
     prompts: list[int | BaseMessage] = []
     first_prompt = min((index for index, entry in log.entries.items() if is_typed(entry)), default=math.inf)

@@ -92,7 +92,10 @@ def with_beginning(lines: list[JsonLine], path: Path) -> tuple[list[JsonLine], l
 
 
 def _lines_before(base: JsonObject, files: list[Path], notes: list[str]) -> list[JsonLine]:
-    """Return the lines before the last file, and append theirs."""
+    """Return the lines before those of the last file.
+
+    Their file is appended to `files`, and what a reader should know to `notes`.
+    """
     name = base.text("thread_id")
     file = next(files_of(name, files[-1]), None)
     if file is None or file in files or len(files) > _MOST_FILES:

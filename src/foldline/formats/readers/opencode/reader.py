@@ -256,7 +256,10 @@ class _Reader:
                 self._log.left_out += map(kind_of, parts)
 
     def _is_compaction(self, info: JsonObject) -> bool:
-        """Return whether this is a summary. Old ones lack requests."""
+        """Return whether an answer is a summary of this session.
+
+        Older versions have no request for it.
+        """
         parent = info.text("parentID")
         return _is_summary(info) and (parent in self._completed or parent not in self._starts)
 
