@@ -65,7 +65,7 @@ def in_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
     return ordered
 
 
-class _Message:
+class _SentMessage:
     """A message that a request may list. A plain text counts as one block."""
 
     def __init__(self, message: JsonObject) -> None:
@@ -96,9 +96,9 @@ class RecordedRequests:
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self.unplaced: set[int] = set()
         """Positions of records with messages that a later request puts in order."""
-        self._messages: dict[str, _Message] = {}
+        self._messages: dict[str, _SentMessage] = {}
         self._shapes: dict[str, _Shape] = {}
-        self._lists: dict[str, list[_Message] | None] = {}
+        self._lists: dict[str, list[_SentMessage] | None] = {}
         """The messages of each request, by its id; None if the file lacks some."""
         self._answers: dict[str, JsonObject] = {}
         """The answer to each request, from its record with most output."""
@@ -142,7 +142,7 @@ class RecordedRequests:
                 self.unplaced.add(line.position)
 
     def _add_message(self, message: JsonObject) -> None:
-        indexed = _Message(message)
+        indexed = _SentMessage(message)
         self._messages[indexed.digest] = indexed
 
     def _add_answer(self, record: JsonObject) -> None:
