@@ -10,7 +10,7 @@ from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats import ForeignSession, read_foreign
 from foldline.formats.export import Exported, HandedView, Original, export_format, handed_view
-from foldline.formats.readers.opencode.reader import ASKED_TO_COMPACT
+from foldline.formats.readers.opencode.messages import ASKED_TO_COMPACT
 from foldline.formats.readers.pi.reader import FRAME
 from foldline.history import utc_now
 from foldline.protocol import (

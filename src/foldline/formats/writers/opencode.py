@@ -13,7 +13,7 @@ from foldline.protocol import (
 from foldline.version import __version__
 
 from ..export import PROVIDER, Exported, HandedView
-from ..readers.opencode.reader import ASKED_TO_COMPACT
+from ..readers.opencode.messages import ASKED_TO_COMPACT
 from .records import Record, image_url, images_of, record_line
 
 

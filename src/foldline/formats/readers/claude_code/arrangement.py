@@ -7,9 +7,9 @@ of several messages as one.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
-from foldline.context.view import ViewItem
+from foldline.context.view import ViewItem, extends
 from foldline.formats.base import JsonLine
 from foldline.formats.parts import text_in
 from foldline.protocol import (
@@ -26,6 +26,7 @@ from foldline.protocol import (
 
 _NOTE_OPEN, _NOTE_CLOSE = "<system-reminder>\n", "\n</system-reminder>"
 
+Item = TypeVar("Item")
 Atom: TypeAlias = tuple[str, ...]
 """A role, and one part in it. A tool result is one atom."""
 
@@ -69,6 +70,22 @@ def _piece(part: Part) -> Atom:
 
 def sent_atoms(messages: Iterable[BaseMessage]) -> list[Atom]:
     return [atom for message in messages for atom in atoms(message)]
+
+
+@dataclass
+class EqualStart(Generic[Item]):
+    """The messages of a request and a view that are equal. Longer ones are compared after them."""
+
+    sent: Sequence[BaseMessage] = ()
+    view: Sequence[Item] = ()
+
+    def after(
+        self, sent: Sequence[BaseMessage], view: Sequence[Item]
+    ) -> tuple[Sequence[BaseMessage], Sequence[Item]]:
+        """Return the messages after the equal start."""
+        if not (extends(self.sent, sent) and extends(self.view, view)):
+            self.sent = self.view = ()
+        return sent[len(self.sent) :], view[len(self.view) :]
 
 
 class Arrangement:

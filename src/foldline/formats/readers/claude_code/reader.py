@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from foldline.context.numbers import many
-from foldline.context.view import ViewItem, extends
+from foldline.context.view import ViewItem
 from foldline.formats.base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
 from foldline.formats.parts import first_text, of_kind
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import NEW, BaseMessage, Entry, NoticeRecord, Title, UserMessage
 
-from .arrangement import Arrangement, Draft
+from .arrangement import Arrangement, Draft, EqualStart
 from .branches import Branch, answer_id, branches_of, message_count
 from .children import children_of, is_sidechain
 from .compactions import Compactions, compacting_records
@@ -135,8 +135,8 @@ class _Reader:
         self._requests = RecordedRequests(lines)
         self._drafts: list[Draft] = []
         """Messages that the next request puts in order."""
-        self._newest: tuple[Sequence[BaseMessage], Sequence[ViewItem]] = (), ()
-        """The messages of the newest request, and the view that equals it."""
+        self._newest = EqualStart[ViewItem]()
+        """The newest request, and the view after it."""
 
     def notes(self) -> Iterator[str]:
         yield from self.log.notes(_SILENT)
@@ -295,22 +295,15 @@ class _Reader:
         self.log.put(index, entry.model_copy(update={"after": index - 1}), line.at)
 
     def _send(self, line: JsonLine, sent: Sequence[BaseMessage]) -> None:
+        """Put the drafts in order, and compact the view if it differs from the request."""
         view = self.log.projection.view
-        indices = [item.index for item in view]
-        same_sent, same_view = self._newest
-        if not (extends(same_sent, sent) and extends(same_view, view)):
-            same_sent = same_view = ()
+        new_sent, new_view = self._newest.after(sent, view)
         drafts = self._drafts
-        arrangement = Arrangement(view[len(same_view) :], drafts)
-        arrangement.arrange(sent[len(same_sent) :], line)
-        sent_indices = indices[: len(same_view)]
-        for item in arrangement.order:
-            if isinstance(item, Draft):
-                index = self.log.add(item.message, item.line.at, position=line.position)
-                self._compactions.add(index, [item.line])
-                sent_indices.append(index)
-            else:
-                sent_indices.append(item.index)
+        arrangement = Arrangement(new_view, drafts)
+        arrangement.arrange(new_sent, line)
+        indices = [item.index for item in view]
+        same = indices[: len(view) - len(new_view)]
+        sent_indices = same + [self._index_of(item, line) for item in arrangement.order]
         # Prompts may be sent later. Notes of the program that are not sent now never are.
         prompts = [draft for draft in drafts if isinstance(draft.message, UserMessage)]
         self._drafts = [draft for draft in prompts if draft not in arrangement.order]
@@ -318,7 +311,15 @@ class _Reader:
             self._compactions.relist(line, sent_indices, arrangement.contents)
         view = self.log.projection.view
         if [item.index for item in view] == sent_indices:
-            self._newest = sent, [*view]
+            self._newest = EqualStart(sent, [*view])
+
+    def _index_of(self, item: ViewItem | Draft, request: JsonLine) -> int:
+        """Return the index of a message, after adding a draft."""
+        if isinstance(item, ViewItem):
+            return item.index
+        index = self.log.add(item.message, item.line.at, position=request.position)
+        self._compactions.add(index, [item.line])
+        return index
 
 
 def _pieces_of_answers(lines: Iterable[JsonLine]) -> dict[int, list[JsonLine]]:

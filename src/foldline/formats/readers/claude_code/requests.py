@@ -13,7 +13,7 @@ from functools import cached_property
 
 from foldline.context.calls import RunningPairs
 from foldline.context.proof import RunningDigest
-from foldline.context.view import ViewItem, extends
+from foldline.context.view import ViewItem
 from foldline.formats.base import Json, JsonLine, JsonObject
 from foldline.formats.parts import parts_of, text_in
 from foldline.protocol import (
@@ -27,7 +27,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .arrangement import sent_atoms
+from .arrangement import EqualStart, sent_atoms
 from .messages import blocks_of, is_boundary, is_summary, sent_parts, usage_of
 
 REQUEST = "api-request"
@@ -65,7 +65,7 @@ def in_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
     return ordered
 
 
-class _Message:
+class _SentMessage:
     """A message that a request may list. A plain text counts as one block."""
 
     def __init__(self, message: JsonObject) -> None:
@@ -96,16 +96,16 @@ class RecordedRequests:
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self.unplaced: set[int] = set()
         """Positions of records with messages that a later request puts in order."""
-        self._messages: dict[str, _Message] = {}
+        self._messages: dict[str, _SentMessage] = {}
         self._shapes: dict[str, _Shape] = {}
-        self._lists: dict[str, list[_Message] | None] = {}
+        self._lists: dict[str, list[_SentMessage] | None] = {}
         """The messages of each request, by its id; None if the file lacks some."""
         self._answers: dict[str, JsonObject] = {}
         """The answer to each request, from its record with most output."""
         self._pairs = RunningPairs()
         self._running = RunningDigest()
-        self._proved: tuple[Sequence[BaseMessage], Sequence[BaseMessage]] = (), ()
-        """The newest request that was proved, and the view that it equals."""
+        self._proved = EqualStart[BaseMessage]()
+        """The newest request that sent the view."""
         if any(line.kind == REQUEST for line in lines):
             self._collect(lines)
             self._find_unplaced(lines)
@@ -142,7 +142,7 @@ class RecordedRequests:
                 self.unplaced.add(line.position)
 
     def _add_message(self, message: JsonObject) -> None:
-        indexed = _Message(message)
+        indexed = _SentMessage(message)
         self._messages[indexed.digest] = indexed
 
     def _add_answer(self, record: JsonObject) -> None:
@@ -204,18 +204,14 @@ class RecordedRequests:
             left=record.time("timestamp"),
         )
         messages = self._pairs.of(view)
-        if sent is None or self._digest_of(record) != entry.digest or not self._is_view(sent, messages):
+        if sent is None or self._digest_of(record) != entry.digest:
             return entry
-        self._proved = sent, messages
+        new_sent, new_view = self._proved.after(sent, messages)
+        if sent_atoms(new_sent) != sent_atoms(new_view):
+            return entry
+        self._proved = EqualStart(sent, messages)
         update = {"digest": self._running.of(messages), "view_items": len(messages)}
         return entry.model_copy(update=update)
-
-    def _is_view(self, sent: Sequence[BaseMessage], view: Sequence[BaseMessage]) -> bool:
-        """Return whether a request sent this view. Compares new messages."""
-        same_sent, same_view = self._proved
-        if not (extends(same_sent, sent) and extends(same_view, view)):
-            same_sent = same_view = ()
-        return sent_atoms(sent[len(same_sent) :]) == sent_atoms(view[len(same_view) :])
 
 
 def _may_be_sent(record: JsonObject) -> bool:

@@ -56,7 +56,7 @@ class Turns:
 
 
 @dataclass
-class Answers:
+class AnswerBuffer:
     """Adds entries to the transcript. An answer is buffered until it is complete, with all entries after it.
 
     The rows between two inputs of the model are one answer.

@@ -31,7 +31,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .answers import Answers, Turns
+from .answers import AnswerBuffer, Turns
 from .items import (
     ABSENT,
     RESULTS,
@@ -119,7 +119,7 @@ def _children(rows: Sequence[Row], path: Path, ancestors: tuple[str, ...]) -> It
 class _Reader:
     def __init__(self, rows: Sequence[Row], header: JsonObject, *, damaged: bool) -> None:
         self.log = Transcript("codex")
-        self._answers = Answers(self.log)
+        self._answers = AnswerBuffer(self.log)
         self._turns = Turns(self.log, enabled=any(row.is_event("thread_rolled_back") for row in rows))
         self._prompts = frozenset(text for row in rows for text in row.prompts if text)
         self._trusts_prompts = bool(self._prompts) and not damaged

@@ -10,14 +10,13 @@ from datetime import datetime
 from pathlib import Path
 
 from foldline.formats.base import ForeignChild, ForeignSession, JsonObject, child_of, parse_object
-from foldline.formats.parts import UsageFields, by_voice, image_at, kind_of, of_kind, stop_reason, text_in
+from foldline.formats.parts import UsageFields, by_voice, kind_of, of_kind, stop_reason, text_in
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     FoldlineError,
-    ImagePart,
     ModelChange,
     NoticeRecord,
     Part,
@@ -29,6 +28,13 @@ from foldline.protocol import (
     text_parts,
 )
 
+from .messages import (
+    ASKED_TO_COMPACT,
+    completed_compactions,
+    is_summary,
+    steps_of,
+    user_parts,
+)
 from .store import (
     StoredSession,
     exported,
@@ -38,20 +44,14 @@ from .store import (
     stored_in_database,
     stored_in_files,
 )
-from .tools import IMAGE, call_in, result_in, with_patched_files
+from .tools import call_in, result_in, with_patched_files
 
 HIDDEN = "[Old tool result content cleared]"
 """The model sees this in place of a hidden output."""
-ASKED_TO_COMPACT = "What did we do so far?\n\n"
-"""The model reads this before a summary."""
-_RAN_A_SUBTASK = "The following tool was executed by the user"
-"""The model reads this in place of a request for a subtask."""
 _NO_SUMMARY = "(opencode wrote no summary)"
 _ABORTED = "MessageAbortedError"
 _DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 _SUBAGENT_TITLE = re.compile(r" \(@[\w-]+ subagent\)$")
-_ALSO_AS_TEXT = ("text/plain", "application/x-directory")
-"""Types of attached files whose text is also in the message."""
 _USAGE = UsageFields(
     input=("input", "cache.read", "cache.write"), output=("output", "reasoning"), cached="cache.read"
 )
@@ -171,7 +171,7 @@ def _session(
     messages = [item for item in items if _is_message(item)]
     log = Transcript("opencode")
     log.add_children(children)
-    reader = _Reader(log, _completed_compactions(items), info.object("revert"))
+    reader = _Reader(log, completed_compactions(items), info.object("revert"))
     title = info.text("title")
     if title.strip() and not _DEFAULT_TITLE.match(title):
         log.add(Title(title=title))
@@ -190,25 +190,6 @@ def _session(
     session_id = info.text("id") or path.stem
     begun = info.time("time", "created")
     return log.session("opencode", session_id, info.text("directory"), Damage(), notes, begun=begun)
-
-
-def _completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
-    """Return the ids of answered requests to compact."""
-    requested: set[str] = set()
-    answered: set[str] = set()
-    for message in messages:
-        info = message.object("info")
-        if _is_summary(info):
-            answered.add(info.text("parentID"))
-        elif of_kind(message.objects("parts"), "compaction"):
-            requested.add(info.text("id"))
-    return (requested & answered) - {""}
-
-
-def _is_summary(info: JsonObject) -> bool:
-    """Return whether an answer is a finished summary."""
-    is_finished = info.get("finish") and not info.get("error")
-    return info.get("role") == "assistant" and info.flag("summary") and bool(is_finished)
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -261,7 +242,7 @@ class _Reader:
         Older versions have no request for it.
         """
         parent = info.text("parentID")
-        return _is_summary(info) and (parent in self._completed or parent not in self._starts)
+        return is_summary(info) and (parent in self._completed or parent not in self._starts)
 
     def finish(self) -> None:
         entries = self._log.in_order()
@@ -281,14 +262,7 @@ class _Reader:
         if requests and info.text("id") in self._completed:
             self._requests[info.text("id")] = requests[0]
             return
-        spoken: list[tuple[str, Part]] = []
-        for piece in parts:
-            part = _user_part(piece)
-            if part is not None:
-                spoken.append((_author(piece, part), part))
-            elif piece.kind == "file" and piece.text("mime") not in _ALSO_AS_TEXT:
-                self._log.left_out.append(kind_of(piece))
-        for author, its_parts in by_voice(spoken):
+        for author, its_parts in by_voice(user_parts(parts, self._log.left_out)):
             if author == "ignored":
                 self._log.add(NoticeRecord(text=text_in(its_parts)), at)
             else:
@@ -298,7 +272,7 @@ class _Reader:
     def _assistant(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
         """Add an answer for each step, and drop failed ones."""
         first = len(self._log.entries)
-        steps = _steps_of(parts)
+        steps = steps_of(parts)
         error = info.object("error")
         is_aborted = error.get("name") == _ABORTED
         for step in steps:
@@ -399,35 +373,3 @@ class _Reader:
     def _add_checkpoint(self, at: datetime | None) -> None:
         if self._checkpoint is None:
             self._checkpoint = self._log.checkpoint(at)
-
-
-def _user_part(piece: JsonObject) -> Part | None:
-    """Return a part of a user message as sent."""
-    match piece.kind:
-        case "text" if piece.text("text"):
-            return TextPart(text=piece.text("text"))
-        case "file" if piece.text("mime").startswith(IMAGE):
-            return image_at(piece.text("url"))
-        case "compaction":
-            return TextPart(text=ASKED_TO_COMPACT.strip())
-        case "subtask":
-            return TextPart(text=_RAN_A_SUBTASK)
-        case _:
-            return None
-
-
-def _author(piece: JsonObject, part: Part) -> str:
-    """Return the author: `typed`, `machine`, or `ignored` if not sent."""
-    if piece.kind == "text" and piece.flag("ignored"):
-        return "ignored"
-    is_text = piece.kind == "text" and not piece.flag("synthetic")
-    return "typed" if is_text or isinstance(part, ImagePart) else "machine"
-
-
-def _steps_of(parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
-    steps: list[list[JsonObject]] = [[]]
-    for part in parts:
-        if part.kind == "step-start" and steps[-1]:
-            steps.append([])
-        steps[-1].append(part)
-    return steps
