@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlparse
 
-from foldline.formats.base import ForeignSession, Json, JsonObject, bytes_in, json_lines, parse_document
+from foldline.formats.base import (
+    ForeignSession,
+    Json,
+    JsonObject,
+    bytes_in,
+    json_lines,
+    object_in,
+    parse_document,
+)
 from foldline.formats.parts import UsageFields, arguments_text, user_messages
 from foldline.formats.relist import relist
 from foldline.formats.tool_results import changes_of
@@ -20,6 +28,7 @@ from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
+    BaseMessage,
     DeveloperMessage,
     Entry,
     FoldlineError,
@@ -35,6 +44,7 @@ _BLOCKS = ("tool_use", "tool_result", "toolRequest", "toolResponse", "thinking",
 """Kinds of blocks that OpenAI's chats do not have."""
 _LISTS = ("messages", "conversation")
 _CLINE = "api_conversation_history"
+_CLINE_3 = ".messages.json"
 _PROGRAM = re.compile(
     r"\s*(?:<(?:environment_details|system-reminder|info-msg|turn-context|explicit_instructions|file_content"
     r"|folder_content|attachedFiles|user_state)\b"
@@ -82,7 +92,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     about, messages, damage = _chat(data)
     if not any(map(_is_message, messages)):
         raise FoldlineError(f"{path} holds no chat messages: nothing in it has a role and content.")
-    log = _read_messages(about, messages, _truncated(path, len(messages)))
+    log = _read_messages(about, messages, _truncated(path, len(messages)), _compaction(path))
     name = about.first("id", "sessionId") or (path.parent.name if path.stem == _CLINE else path.stem)
     cwd, begun = about.text("working_dir") or _tree(about), _time(about, "created")
     notes = [*log.notes()]
@@ -116,6 +126,12 @@ def _truncated(path: Path, count: int) -> range:
             return range(0)
 
 
+def _compaction(path: Path) -> JsonObject:
+    """Return the newest compaction of Cline 3, in the file beside its messages."""
+    name, ending, _ = path.name.partition(_CLINE_3)
+    return object_in(path.with_name(f"{name}.compaction.json")) if ending else JsonObject()
+
+
 def _tree(about: JsonObject) -> str:
     trees = about.objects("env", "initial", "trees")
     uri = urlparse(trees[0].text("uri") if trees else "")
@@ -132,8 +148,17 @@ def _time(record: JsonObject, *path: str) -> datetime | None:
 # --- messages ---------------------------------------------------------------------------------------
 
 
-def _read_messages(about: JsonObject, messages: Sequence[JsonObject], truncated: range) -> Transcript:
+def _read_messages(
+    about: JsonObject, messages: Sequence[JsonObject], truncated: range, compaction: JsonObject
+) -> Transcript:
+    """Turn messages into entries.
+
+    Args:
+        truncated: the places of messages that are no longer sent.
+        compaction: its messages took the place of the first so many.
+    """
     log = Transcript("anthropic")
+    compacted = compaction.count("source_message_count")
     if title := about.first("title", "description").strip():
         log.add(Title(title=title))
     prompt = about.pieces("system") or about.pieces("system_prompt")
@@ -146,8 +171,12 @@ def _read_messages(about: JsonObject, messages: Sequence[JsonObject], truncated:
         indices = {log.add(entry, at) for entry in _entries(message, log)}
         if place in truncated or _is_hidden(message):
             hidden |= indices
-    # The summary of Goose or Roo Code is a message like others.
-    relist(log, [index for index in log.context() if index not in hidden], None, strategy="anthropic")
+        if place + 1 == compacted:
+            entries = [entry for each in compaction.objects("messages") for entry in _entries(each, log)]
+            left = [entry for entry in entries if isinstance(entry, BaseMessage)]
+            relist(log, left, _time(compaction, "updated_at"), strategy="cline")
+    if hidden:  # the summary of Goose or Roo Code is a message like others
+        relist(log, [index for index in log.context() if index not in hidden], None, strategy="anthropic")
     return log
 
 

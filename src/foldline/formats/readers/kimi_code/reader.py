@@ -5,7 +5,7 @@ checkpoint before it, which takes one more.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from foldline.formats.base import Counted, Json, JsonLine, JsonObject
@@ -40,10 +40,10 @@ from .results import parts_as_sent, result_of
 from .spine import RECORDS, ClosedScope, Spine, is_transition
 
 _SILENT = (
-    "agent.", "config.", "context.append_loop_event", "context.undone", "forked", "full_compaction.",
-    "goal.", "llm.", "mcp.", "metadata", "micro_compaction.", "permission.", "plan_mode.", "plugin.",
-    "profile.", "prompt.", "runtime.", "spine.", "subagent.", "swarm_mode.", "token_counting.", "tools.",
-    "turn.", "usage.",
+    "agent.", "config.", "context.append_loop_event", "context.undone", "file_history.", "forked",
+    "full_compaction.", "goal.", "interaction.", "llm.", "mcp.", "metadata", "micro_compaction.",
+    "permission.", "plan_mode.", "plugin.", "profile.", "prompt.", "runtime.", "spine.", "subagent.",
+    "swarm_mode.", "token_counting.", "tools.", "turn.", "usage.",
 )  # fmt: skip
 """Beginnings of the types of records that say nothing to the model, or that other records repeat."""
 _BETWEEN_STEPS = (
@@ -77,6 +77,7 @@ class CodeWire:
     """Turns the records of a wire file into entries."""
 
     def __init__(self, lines: Sequence[JsonLine]) -> None:
+        lines = _in_call_order(lines)
         settings = (line.record for line in lines if line.record.kind in _SETTINGS)
         prompts = list(filter(None, (record.text("systemPrompt") for record in settings)))
         kinds = {line.record.kind for line in lines}
@@ -338,6 +339,33 @@ class CodeWire:
                 reminder, again = self.log.entries[index], self.log.next_index(position)
                 self._reminders[again] = owner
                 self._add(again, reminder, reminder.at)
+
+
+def _in_call_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
+    """Put the results of a step in the order of its calls, in which they are sent.
+
+    In the file they stand in the order in which the tools ended.
+    """
+    ordered = list(lines)
+    calls: list[str] = []
+    results: list[int] = []
+    """The places of the results of these calls."""
+    for place, line in enumerate([*lines, None]):
+        event = JsonObject() if line is None else line.record.object("event")
+        if line is None or event.kind == "step.begin":
+            by_call = sorted(results, key=lambda each: calls.index(_call_id(lines[each])))
+            for target, source in zip(results, by_call, strict=True):
+                ordered[target] = replace(lines[source], position=lines[target].position)
+            calls, results = [], []
+        elif event.kind == "tool.call":
+            calls.append(event.text("toolCallId"))
+        elif event.kind == "tool.result" and _call_id(line) in calls:
+            results.append(place)
+    return ordered
+
+
+def _call_id(line: JsonLine) -> str:
+    return line.record.text("event", "toolCallId")
 
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:

@@ -4,8 +4,8 @@ One index a record. A checkpoint that a rewind goes back to takes one more, afte
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foldline.formats.base import ForeignSession, JsonLine, JsonObject, known_lines, object_in
@@ -33,9 +33,9 @@ from foldline.protocol import (
 _MESSAGES = ("SystemMessage", "DeveloperMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
 _KINDS = (*_MESSAGES, "CompactionEntry", "RewindEntry", "TaskMetadataItem", "SpawnSubAgentEntry")
 _SILENT = (
-    "AwaySummaryEntry", "CacheHitRateEntry", "FallbackModelConfigWarnEntry", "PromptSuggestionEntry",
-    "RetractEntry", "RewindEntry", "SideQuestionEntry", "SpawnSubAgentEntry", "TaskFileChangeSummaryEntry",
-    "TaskMetadataItem",
+    "AwaySummaryEntry", "CacheHitRateEntry", "FallbackModelConfigWarnEntry", "LLMRequestEntry",
+    "PromptSuggestionEntry", "RetractEntry", "RewindEntry", "SideQuestionEntry", "SpawnSubAgentEntry",
+    "TaskFileChangeSummaryEntry", "TaskMetadataItem",
 )  # fmt: skip
 _CHECKPOINT = re.compile(r"<system-reminder>Checkpoint ([0-9]{1,18})</system-reminder>")
 _USAGE = UsageFields(("input_tokens",), ("output_tokens",), "cached_tokens", "reasoning_tokens")
@@ -54,12 +54,31 @@ def read(data: bytes, path: Path) -> ForeignSession:
     meta = beside(path)
     by_agent = is_by_agent(meta)
     reader = _Reader(targets, by_agent=by_agent)
-    for line in lines:
+    for line in _as_sent(lines):
         reader.read(line)
     name = path.parent.name if path.stem == "events" and path.parent.name else path.stem
     name, begun = meta.text("id") or name, meta.time("created_at", unit=1)
     notes = (*reader.log.notes(_SILENT), *sub_agent_note(by_agent))
     return reader.log.session("klaude-code", name, meta.text("work_dir"), damage, notes, begun=begun)
+
+
+def _as_sent(lines: Sequence[JsonLine]) -> list[JsonLine]:
+    """Put reminders that are sent before a prompt before it; in the file they come after it."""
+    ordered: list[JsonLine] = []
+    prompt = 0
+    """The place of the newest prompt, or of the reminder behind those before it."""
+    for line in lines:
+        is_before = line.record.at("data", "attachment_position") == "prepend"
+        if line.kind == "DeveloperMessage" and is_before:
+            ordered.insert(prompt, line)
+            prompt += 1
+            continue
+        if line.kind == "UserMessage":
+            prompt = len(ordered)
+        elif line.kind in ("AssistantMessage", "ToolResultMessage"):
+            prompt = len(ordered) + 1
+        ordered.append(line)
+    return [replace(line, position=old.position) for old, line in zip(lines, ordered, strict=True)]
 
 
 def beside(path: Path) -> JsonObject:
