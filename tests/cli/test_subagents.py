@@ -39,7 +39,7 @@ def events(door: FrontDoor) -> Path:
 
 
 def test_one_is_named_behind_its_session_wherever_a_session_is_named(door: FrontDoor, events: Path) -> None:
-    for ref in (f"{ID}/a1", "abcdef/a", events / "a1", child_events(events, "a1")):
+    for ref in (f"{ID}/a1", "abcdef/a", events / "a1", events.parent / "a1", child_events(events, "a1")):
         seen = door("view", ref, "--json")
         assert [message["content"] for message in seen.json["messages"]] == ["look", "the needle"], seen.err
     assert door("stats", "abcdef/b2", "--json").json["entries"] == 1

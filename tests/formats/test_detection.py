@@ -1,6 +1,7 @@
 """What can be read, and how the rest is refused."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -214,3 +215,32 @@ def assert_one_sentence(error: FoldlineError) -> None:
     sentence = str(error)
     assert sentence.endswith(".")
     assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "tool_result", "toolUseId": "c1", "output": {"text": "one"}},
+        {"type": "tool_use", "callId": "c1", "tool": "Read"},
+    ],
+    ids=["result", "call"],
+)
+def test_records_almost_as_claude_codes_are_another_agents(tmp_path: Path, block: dict[str, object]) -> None:
+    rows = [
+        {"type": "user", "uuid": "a", "parentUuid": None, "message": {"role": "user", "content": "look"}},
+        {"type": "user", "uuid": "b", "parentUuid": "a", "message": {"role": "user", "content": [block]}},
+    ]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(FoldlineError, match="writes almost as Claude Code does") as refusal:
+        read_foreign(path)
+    assert_one_sentence(refusal.value)
+
+
+def test_a_result_that_answers_no_call_is_counted_where_the_format_is_named(tmp_path: Path) -> None:
+    block = {"type": "tool_result", "toolUseId": "c1", "content": "one"}
+    row = {"type": "user", "uuid": "a", "parentUuid": None, "message": {"role": "user", "content": [block]}}
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    session = read_foreign(path, "claude-code")
+    assert any("results of tool calls that are not in the file: 1" in note for note in session.notes)

@@ -42,7 +42,6 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 NO_SYSTEM_PROMPT = "The system prompt is not in the file."
-NOT_COMPACTED = "What Cline's compaction left is in a file of its own: the view still has everything."
 ONE_MESSAGE = "The question to which its summary is the answer is one message with it in the view."
 
 KNOWN: dict[str, tuple[Known, ...]] = {
@@ -69,12 +68,6 @@ KNOWN: dict[str, tuple[Known, ...]] = {
             ONE_MESSAGE,
             sent=r"\AWhat did we do so far\?\Z",
             viewed=r"\AWhat did we do so far\?",
-        ),
-    ),
-    "kimi-code": (
-        Known(
-            "Results of calls made at once are in the order in which they ended, not in that of the calls.",
-            moved="result",
         ),
     ),
     "gemini-cli": (
@@ -105,8 +98,6 @@ KNOWN: dict[str, tuple[Known, ...]] = {
         Known("The system prompt is in the store only after a compaction.", sent=r"\AYou help users"),
     ),
     "cline": (
-        Known(NOT_COMPACTED, sent=r"\AContext summary:"),
-        Known(NOT_COMPACTED, viewed="."),  # whatever the summary stands for
         Known("The rules below the system prompt are not in the file.", more=r"\A# Rules"),
         Known(
             "Cline sends the beginning and the end of a long result; the file has all of it.",
@@ -116,9 +107,6 @@ KNOWN: dict[str, tuple[Known, ...]] = {
     ),
     "klaude-code": (
         Known(NO_SYSTEM_PROMPT, sent=r"\AYou are an interactive CLI agent"),
-        Known(
-            "Reminders of memory and skills come before the prompt, and behind it in the file.", moved="user"
-        ),
     ),
     "oh-my-pi": (
         Known(NO_SYSTEM_PROMPT, sent=r"\A<conventions>"),

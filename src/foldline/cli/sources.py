@@ -7,7 +7,8 @@ from pathlib import Path
 
 from foldline.context.projection import Projection, project
 from foldline.data import archive_dir, sessions_dir
-from foldline.formats import file_of, read_foreign, session_file
+from foldline.files import is_folder
+from foldline.formats import file_in, file_of, read_foreign, session_file
 from foldline.formats.base import Digests, ForeignChild, ForeignSession
 from foldline.formats.homes import AGENTS, find_in_homes
 from foldline.formats.subagents import subagents_of
@@ -117,6 +118,9 @@ def path_of(ref: str) -> Path:
     path = typed_path(ref)
     if ref and os.path.lexists(file_of(path)):
         return _child_path(path.parent, path.name) if path.parent.name == EVENTS else session_file(path)
+    folder = path.parent
+    if ref and is_folder(folder) and (file := file_in(folder)):
+        return _child_path(file, path.name)
     session, _, child = ref.rpartition("/")
     if session and child and (":" in session or os.sep not in session):
         return _child_path(path_of(session), child)

@@ -2,6 +2,6 @@
 
 from .base import ForeignSession
 from .detection import FORMATS, Format
-from .reader import file_of, read_foreign, session_file
+from .reader import file_in, file_of, read_foreign, session_file
 
-__all__ = ["FORMATS", "ForeignSession", "Format", "file_of", "read_foreign", "session_file"]
+__all__ = ["FORMATS", "ForeignSession", "Format", "file_in", "file_of", "read_foreign", "session_file"]

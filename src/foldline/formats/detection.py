@@ -191,6 +191,15 @@ def _is_grok(record: JsonObject) -> bool:
     return is_message and {"id", "uuid", "role", "message", "timestamp"}.isdisjoint(record)
 
 
+def _is_like_claude_code(record: JsonObject) -> bool:
+    """Return whether a record is of Claude Code's form, but calls or results in it are not."""
+    if not {"uuid", "parentUuid"} <= record.keys():
+        return False
+    ids = {"tool_use": "id", "tool_result": "tool_use_id"}
+    blocks = record.objects("message", "content")
+    return any(block.kind in ids and not block.text(ids[block.kind]) for block in blocks)
+
+
 def _is_openhands(record: JsonObject) -> bool:
     return {"instance_id", "history"} <= record.keys() or {"source", "kind", "timestamp"} <= record.keys()
 
@@ -198,6 +207,11 @@ def _is_openhands(record: JsonObject) -> bool:
 REFUSALS = (
     Refusal("a session of mistral-vibe 2", line=lambda record: {"message_id", "role"} <= record.keys()),
     Refusal("OpenHands output", line=_is_openhands),
+    Refusal(
+        "a session of an agent that writes almost as Claude Code does",
+        "its calls or results have no ids of Claude Code's",
+        line=_is_like_claude_code,
+    ),
     Refusal(
         "a session of Cursor",
         "its files leave out most results of tools, and `cursor-agent` has no command that exports more; "

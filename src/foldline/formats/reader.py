@@ -79,9 +79,7 @@ def session_file(path: Path) -> Path:
     """
     if not is_folder(path):
         return path
-    file = next((path / name for name in _OF_FOLDERS if is_file(path / name)), None)
-    if file is None and (is_folder(path / "session") or is_folder(path / "storage")):
-        file = _newest_stored(path)
+    file = file_in(path) or _newest_stored(path)
     if file is None:
         *others, last = _OF_FOLDERS
         without = f"{', '.join(others)} or {last}"
@@ -89,6 +87,11 @@ def session_file(path: Path) -> Path:
             f"{path} is a folder without {without}: name a session file, or the folder of a session."
         )
     return file
+
+
+def file_in(folder: Path) -> Path | None:
+    """Return the file by which a folder is the folder of one session."""
+    return next((folder / name for name in _OF_FOLDERS if is_file(folder / name)), None)
 
 
 def file_of(path: Path) -> Path:
@@ -136,6 +139,8 @@ def _read_database(path: Path) -> ForeignSession:
 
 
 def _newest_stored(folder: Path) -> Path | None:
+    if not (is_folder(folder / "session") or is_folder(folder / "storage")):
+        return None
     from .readers.opencode.reader import newest_of
     from .readers.opencode.store import is_store, stored_in_files
 
