@@ -283,6 +283,10 @@ def by_kind(kinds: Iterable[str]) -> str:
     return ", ".join(names)
 
 
+def beginning_note(*, is_lost: bool) -> tuple[str, ...]:
+    return ("The beginning of the session is not in the file.",) if is_lost else ()
+
+
 def sub_agent_note(by_agent: bool) -> tuple[str, ...]:
     note = "These are the steps of a sub-agent: the agent that started it wrote its prompts."
     return (note,) if by_agent else ()

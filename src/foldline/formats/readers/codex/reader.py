@@ -17,7 +17,14 @@ from foldline.formats.base import (
     child_of,
     known_lines,
 )
-from foldline.formats.parts import LONGEST_KIND, first_text, kind_of, left_out_note, unknown_note
+from foldline.formats.parts import (
+    LONGEST_KIND,
+    beginning_note,
+    first_text,
+    kind_of,
+    left_out_note,
+    unknown_note,
+)
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     AssistantMessage,
@@ -90,6 +97,7 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
     for row in rows:
         reader.read(row)
     reader.close_answer()
+    notes += beginning_note(is_lost=not headers)
     origin = header.text("forked_from_id")
     if origin:
         notes.insert(0, f"The session was forked from {origin}.")

@@ -14,6 +14,7 @@ from foldline.context.numbers import many
 from foldline.formats.base import ForeignChild, ForeignSession, JsonLine, JsonObject, child_of, known_lines
 from foldline.formats.parts import (
     UsageFields,
+    beginning_note,
     call_part,
     counted_notes,
     first_text,
@@ -79,7 +80,8 @@ def read(data: bytes, path: Path) -> ForeignSession:
     file_name = path.parent.name if path.stem == "events" else path.stem
     cwd = first_text(start.text("context", "cwd") for start in reversed(starts))
     begun = starts[0].time("startTime") if starts else None
-    return main.log.session("copilot", session_id or file_name, cwd, damage, main.notes(), begun=begun)
+    notes = (*main.notes(), *beginning_note(is_lost=not starts))
+    return main.log.session("copilot", session_id or file_name, cwd, damage, notes, begun=begun)
 
 
 def _child(agent: str, lines: Sequence[JsonLine]) -> ForeignChild:

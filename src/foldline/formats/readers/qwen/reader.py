@@ -15,7 +15,7 @@ from foldline.formats.contents import (
     is_content,
     is_program_text,
 )
-from foldline.formats.parts import BESIDE, UsageFields, first_text, sub_agent_note
+from foldline.formats.parts import BESIDE, UsageFields, beginning_note, first_text, sub_agent_note
 from foldline.formats.relist import relist
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
@@ -79,7 +79,10 @@ def read(data: bytes, path: Path) -> ForeignSession:
     name = first_text(record.text("sessionId") for record in reversed(records)) or path.stem
     begun = next(filter(None, (record.time("timestamp") for record in records)), None)
     by_agent = any(record.flag("isSidechain") for record in records)
-    notes = (*log.notes(_SILENT), *sub_agent_note(by_agent))
+    uuids = {record.text("uuid") for record in records}
+    first_parent = next((record.text("parentUuid") for record in records if record.text("uuid")), "")
+    is_lost = first_parent not in uuids | {""}
+    notes = (*log.notes(_SILENT), *beginning_note(is_lost=is_lost), *sub_agent_note(by_agent))
     return log.session("qwen-code", name, cwd, damage, notes, begun=begun)
 
 
