@@ -45,6 +45,8 @@ class Source:
     """Subagents read from the same file. Those of a session of ours are in its folder."""
     digests: Digests | None = None
     """The result of checking a file's digests, for formats that have any."""
+    projection: Projection | None = None
+    """That of all entries, if it was needed to read them."""
 
     @property
     def ours(self) -> bool:
@@ -72,7 +74,7 @@ class Source:
             yield from _source(f"{self.name}/{child.id}", path, child.session).tree()
 
     def project(self) -> Projection:
-        return project(self.entries)
+        return self.projection or project(self.entries)
 
     def session(self) -> Session:
         """Return the session for reading only."""
@@ -106,6 +108,7 @@ def _source(name: str, path: Path, session: ForeignSession) -> Source:
         session.damage,
         session.children,
         session.digests,
+        session.projection,
     )
 
 

@@ -59,7 +59,7 @@ def view(source: str, at: int | None, request: int | None, as_json: bool, format
     session = read_source(source, format_name)
     if request is not None:
         return _view_request(session, request, as_json)
-    projection = project(entries_until(session, at))
+    projection = session.project() if at is None else project(entries_until(session, at))
     moment = "now" if at is None else f"entry {at}"
     _show(ShownView(session, projection, moment, view_size(projection), agent_report(projection)), as_json)
     return 0

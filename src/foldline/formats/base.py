@@ -4,11 +4,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from foldline.context.projection import Projection
 from foldline.files import read_regular
 from foldline.history import Damage
 from foldline.history.meta import TITLE_CELLS, clip_cells, describe
@@ -141,6 +142,8 @@ class ForeignSession:
     """Its subagents. Each has a marker among the entries."""
     digests: "Digests | None" = None
     """The checked digests of the files; None if their format has none."""
+    projection: Projection | None = field(default=None, compare=False, repr=False)
+    """That of all entries, where the reader has made it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def checked(session: ForeignSession, title: str, path: Path) -> ForeignSession:
     """
     projection, differences = _projected(session)
     if any(not is_preamble(item.message) for item in projection.view) or projection.markers:
-        return replace(session, notes=(*session.notes, *differences))
+        return replace(session, notes=(*session.notes, *differences), projection=projection)
     unread = [entry for entry in session.entries if isinstance(entry, Unknown)]
     if len(unread) >= _MANY:
         kinds = by_kind(entry.type.partition(".")[2] for entry in unread)
