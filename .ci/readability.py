@@ -19,17 +19,17 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "riddles, % of docstrings": 40.5,
-    "words of a docstring, median": 14.0,
-    "bare names, per 1,000": 59.4,
-    "nodes per code line": 5.16,
-    "nodes": 375_714,
-    "conditionals in conditionals": 62,
-    "assignments of three": 137,
-    "times bool()": 9,
-    "largest circle": 43,
-    "class names of several things": 94,
-    "definitions of such classes": 246,
+    "riddles, % of docstrings": 36.2,
+    "words of a docstring, median": 13.0,
+    "bare names, per 1,000": 53.1,
+    "nodes per code line": 5.13,
+    "nodes": 374_354,
+    "conditionals in conditionals": 55,
+    "assignments of three": 123,
+    "times bool()": 7,
+    "largest circle": 42,
+    "class names of several things": 92,
+    "definitions of such classes": 232,
 }
 """Reached so far. What to reach is in docs/decisions/0062-readability.md."""
 _RIDDLE = re.compile(
