@@ -201,6 +201,8 @@ class _Reader:
         if record.kind == "branch_summary" and (usage := _USAGE.read(record.get("usage"))):
             request = NoticeRecord(text=BESIDE, model=self._model, usage=usage)
             self.log.add(request, at, position=line.position)
+        if isinstance(entry, SystemMessage) and (tools := _tools_text(record.object("message"))):
+            self.log.add(NoticeRecord(text=tools), at, position=line.position)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         match record.kind:
@@ -233,7 +235,7 @@ class _Reader:
         if self._prompt.entry in (None, index):
             return SystemMessage(parts=parts)
         self.log.change(self._prompt.entry, parts=parts)
-        return NoticeRecord(text="The system prompt or the tools changed.")
+        return NoticeRecord(text=_tools_text(message) or "The system prompt changed.")
 
     def _message(self, message: JsonObject, index: int) -> Entry | None:
         content = message.get("content")
@@ -338,6 +340,18 @@ def _touch(name: str, details: JsonObject, arguments: JsonObject, diff: str) -> 
     if name == "write" and not diff:
         added = len(arguments.text("content").splitlines())
     return FileTouch(path=path, action=action, added=added, removed=removed)
+
+
+def _tools_text(message: JsonObject) -> str:
+    """Name the tools that a system message adds and removes."""
+    added = [tool.text("name") for tool in message.objects("toolsAdded")]
+    removed = [tool.text("name") for tool in message.objects("toolsRemoved")]
+    sentences = []
+    if added:
+        sentences.append(f"Tools from here on: {', '.join(added)}.")
+    if removed:
+        sentences.append(f"Tools taken away: {', '.join(removed)}.")
+    return " ".join(sentences)
 
 
 def shell_text(message: JsonObject) -> str:
