@@ -105,9 +105,7 @@ KNOWN: dict[str, tuple[Known, ...]] = {
             viewed=r"\"query\"",
         ),
     ),
-    "klaude-code": (
-        Known(NO_SYSTEM_PROMPT, sent=r"\AYou are an interactive CLI agent"),
-    ),
+    "klaude-code": (Known(NO_SYSTEM_PROMPT, sent=r"\AYou are an interactive CLI agent"),),
     "oh-my-pi": (
         Known(NO_SYSTEM_PROMPT, sent=r"\A<conventions>"),
         Known(
