@@ -19,11 +19,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "riddles, % of docstrings": 36.2,
+    "riddles, % of docstrings": 36.1,
     "words of a docstring, median": 13.0,
     "bare names, per 1,000": 53.1,
     "nodes per code line": 5.13,
-    "nodes": 374_354,
+    "nodes": 374_435,
     "conditionals in conditionals": 55,
     "assignments of three": 123,
     "times bool()": 7,
