@@ -174,7 +174,8 @@ def _read_messages(
         if place + 1 == compacted:
             entries = [entry for each in compaction.objects("messages") for entry in _entries(each, log)]
             left = [entry for entry in entries if isinstance(entry, BaseMessage)]
-            relist(log, left, _time(compaction, "updated_at"), strategy="cline")
+            if left:
+                relist(log, left, _time(compaction, "updated_at"), strategy="cline")
     if hidden:  # the summary of Goose or Roo Code is a message like others
         relist(log, [index for index in log.context() if index not in hidden], None, strategy="anthropic")
     return log

@@ -75,7 +75,7 @@ def _as_sent(lines: Sequence[JsonLine]) -> list[JsonLine]:
             continue
         if line.kind == "UserMessage":
             prompt = len(ordered)
-        elif line.kind in ("AssistantMessage", "ToolResultMessage"):
+        elif line.kind in ("AssistantMessage", "ToolResultMessage", "CompactionEntry", "RewindEntry"):
             prompt = len(ordered) + 1
         ordered.append(line)
     return [replace(line, position=old.position) for old, line in zip(lines, ordered, strict=True)]
