@@ -154,7 +154,8 @@ class Transcript:
 
     def visible(self) -> dict[int, BaseMessage]:
         """Return the messages that the model has, by index, without prompt and summaries."""
-        return {index: self.message(index) for index in self.messages()}
+        entries = ((index, self.entries[index]) for index in self.messages())
+        return {index: entry for index, entry in entries if isinstance(entry, BaseMessage)}
 
     def add_children(self, children: Iterable[ForeignChild]) -> None:
         self.children.update({child.id: child for child in children})
