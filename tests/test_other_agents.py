@@ -37,9 +37,10 @@ def test_a_result_in_another_place_is_one_difference_of_order():
 
 
 def test_only_differences_of_the_agent_itself_are_known():
+    rules = Difference(Item("system", "You are.\n\n# Rules"), (Item("system", "You are."),), "# Rules")
     moved = Difference(Item("result", "one"), (Item("result", "one"),), "")
-    assert explained("kimi-code", [moved])[1] == []
-    assert explained("pi", [moved]) == ([], [moved])
+    assert explained("cline", [rules, moved])[1] == [moved]
+    assert explained("pi", [rules]) == ([], [rules])
 
 
 def test_an_item_is_held_in_a_text_or_in_neighbours():

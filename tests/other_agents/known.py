@@ -19,12 +19,10 @@ class Known:
     sent: str = ""
     viewed: str = ""
     more: str | None = None
-    moved: str = ""
-    """The role of an item that is in another place, or whose parts are in another order."""
 
     def covers(self, difference: Difference) -> bool:
-        if self.moved:
-            return difference.moved and difference.sent is not None and difference.sent.role == self.moved
+        if difference.moved:
+            return False
         if (self.more is None) != (difference.more is None):
             return False
         if self.more is not None:
