@@ -1,6 +1,7 @@
 """An agent: how to install it, set it up and talk to it, and where its session is."""
 
 import re
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from ..drivers import LineProcess, Rpc
@@ -10,7 +11,7 @@ from ..wires import Json
 from ..workspace import Workspace
 
 
-class Agent:
+class Agent(ABC):
     """One agent in one workspace. A subclass for each; the class attributes are what the table says of it.
 
     `begin` opens a session, or goes on with `session`; then come prompts, and perhaps `compact` and `rewind`.
@@ -20,7 +21,6 @@ class Agent:
     title: str
     version: str
     packages: Npm | Pip
-    can_compact = True
     can_rewind = False
     handoff = ""
     """Its name for `foldline handoff --to`, if there is one."""
@@ -32,7 +32,7 @@ class Agent:
         self.running: LineProcess | Rpc | None = None
         self.set_up()
 
-    def set_up(self) -> None:
+    def set_up(self) -> None:  # noqa: B027 - some need nothing
         """Write its settings and set its variables."""
 
     def begin(self, session: str = "") -> None:
@@ -47,25 +47,25 @@ class Agent:
         """Let it do one job of the script."""
         self.prompt(PROMPTS[number])
 
+    @abstractmethod
     def prompt(self, text: str) -> None:
         """Send a prompt, and wait until its turn has ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     def compact(self) -> None:
         """Let it compact its session."""
-        raise NotImplementedError
 
     def rewind(self) -> None:
         """Take the last prompt back, with all that came of it."""
-        raise NotImplementedError
+        raise TypeError(f"{self.title} cannot be rewound by a script.")
 
     def file(self) -> str:
         """What `foldline view` is given to read its session."""
         return str(self.path())
 
+    @abstractmethod
     def path(self) -> Path:
         """Its session file."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """End what runs."""
