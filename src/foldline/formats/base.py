@@ -281,6 +281,12 @@ def parse_object(text: bytes) -> JsonObject | None:
     return JsonObject.of(_mended(value) if _LONE_SURROGATE.search(text) else value)
 
 
+def lacks_parent(record: JsonObject, records: Iterable[JsonObject]) -> bool:
+    """Return whether a record of a tree by `uuid` names a parent that is not among these."""
+    uuids = {other.text("uuid") for other in records}
+    return record.text("parentUuid") not in uuids | {""}
+
+
 def bytes_in(path: Path) -> bytes:
     """Return the content of an optional file; empty if it cannot be read."""
     try:

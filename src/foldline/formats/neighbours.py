@@ -4,8 +4,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from .base import object_in
-from .beside import Beside, SharedFiles, beside_kimi
+from .beside import Beside, SharedFiles
 from .readers.gemini.reader import project_of
+from .readers.kimi_cli.beside import beside_kimi
 from .readers.klaude import reader as klaude
 
 

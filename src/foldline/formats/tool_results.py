@@ -1,13 +1,15 @@
 """Results of tool calls: the outcome, and the changes to files by diff, patch or arguments."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Literal
 
 from foldline.protocol import CompactionDetails, FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
 
-from .base import JsonObject
+from .base import JsonLine, JsonObject
 from .parts import arguments_of, text_in
 
 Action = Literal["read", "modified"]
@@ -57,7 +59,7 @@ def tool_result(
     parts: Sequence[Part],
     *,
     failed: bool = False,
-    exit_code: int = 0,
+    exit_code: int | str = 0,
     brief: str = "",
     changes: Changes | None = None,
     seconds: float | None = None,
@@ -92,6 +94,42 @@ def tool_result(
 def line_count(text: str) -> str:
     lines = len(text.splitlines())
     return f"{lines} line{'' if lines == 1 else 's'}"
+
+
+def in_call_order(
+    lines: Sequence[JsonLine],
+    begins_answer: Callable[[JsonLine], bool],
+    calls_in: Callable[[JsonLine], Iterable[str]],
+    result_of: Callable[[JsonLine], str],
+) -> list[JsonLine]:
+    """Put the results of each answer in the order of its calls, in which they are sent.
+
+    In a file they may stand in the order in which the tools ended. Results trade places, not positions.
+
+    Args:
+        begins_answer: tells the lines at which an answer begins.
+        calls_in: returns the ids of the calls in a line.
+        result_of: returns the id of the call that a line is the result of; empty for other lines.
+    """
+    answer = 0
+    calls: dict[str, tuple[int, int]] = {}
+    """Of each call its answer, and its rank among all calls."""
+    results: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    """Of each answer the ranks and places of its results."""
+    for place, line in enumerate(lines):
+        answer += begins_answer(line)
+        for call_id in calls_in(line):
+            calls[call_id] = answer, len(calls)
+        call_id = result_of(line)
+        if call_id and call_id in calls:
+            of_answer, rank = calls[call_id]
+            results[of_answer].append((rank, place))
+    ordered = list(lines)
+    for arrived in results.values():
+        sent = sorted(arrived, key=itemgetter(0))
+        for (_, target), (_, source) in zip(arrived, sent, strict=True):
+            ordered[target] = replace(lines[source], position=lines[target].position)
+    return ordered
 
 
 def details_in(record: JsonObject, read: str, modified: str) -> CompactionDetails:

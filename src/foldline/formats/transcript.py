@@ -13,7 +13,7 @@ from foldline.context.derive import derive
 from foldline.context.numbers import many, some
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
-from foldline.context.view import is_summary, with_text
+from foldline.context.view import with_text
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -168,9 +168,9 @@ class Transcript:
 
     def newest_summary(self) -> Compaction | None:
         """Return the newest compaction with its summary in the context."""
-        summaries = (self.entries[item.index] for item in self.projection.view if is_summary(item.message))
-        newest = max(summaries, key=lambda entry: entry.index, default=None)
-        return newest if isinstance(newest, Compaction) else None
+        entries = (self.entries[index] for index in self.context())
+        compactions = (entry for entry in entries if isinstance(entry, Compaction))
+        return max(compactions, key=lambda entry: entry.index, default=None)
 
     def whole_groups(self, indices: Iterable[int]) -> list[int]:
         """Return these messages in order, with the rest of each tool group."""
@@ -292,7 +292,7 @@ class Transcript:
         name: str = "",
         failed: bool = False,
         cancelled: bool = False,
-        exit_code: str = "",
+        exit_code: int | str = 0,
         brief: str = "",
         milliseconds: int = 0,
     ) -> ToolResultMessage:
@@ -305,15 +305,16 @@ class Transcript:
         """
         call = self.calls.get(call_id)
         is_failure = failed or cancelled
-        if exit_code:
-            brief = f"exit {exit_code}"
-        elif is_failure:
-            brief = "cancelled" if cancelled else "failed"
+        if cancelled:
+            brief = "cancelled"
+        elif failed or exit_code:
+            brief = ""
         return tool_result(
             call_id,
             call.name if call else name,
             parts,
             failed=is_failure,
+            exit_code=exit_code,
             brief=brief,
             changes=changes(call) if call and not is_failure else None,
             milliseconds=milliseconds,

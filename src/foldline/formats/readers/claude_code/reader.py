@@ -7,7 +7,14 @@ from pathlib import Path
 
 from foldline.context.numbers import many
 from foldline.context.view import ViewItem
-from foldline.formats.base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
+from foldline.formats.base import (
+    ForeignChild,
+    ForeignSession,
+    JsonLine,
+    JsonObject,
+    known_lines,
+    lacks_parent,
+)
 from foldline.formats.parts import beginning_note, first_text, of_kind
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
@@ -82,7 +89,8 @@ def _session(
     if copies:
         notes.append(f"Left out: {many(copies, 'record')} that the file holds a second time.")
     notes += _branch_notes(unique, branches)
-    notes += beginning_note(is_lost=_lacks_beginning(unique))
+    first = next((line.record for line in unique if line.kind in SPOKEN), JsonObject())
+    notes += beginning_note(is_lost=lacks_parent(first, records))
     # The oldest folder, but the newest id: a fork begins with records of the session before it.
     session_id = first_text(record.text("sessionId") for record in reversed(records))
     cwd = first_text(record.text("cwd") for record in records)
@@ -109,13 +117,6 @@ def _branch_notes(lines: Sequence[JsonLine], branches: Sequence[Branch]) -> Iter
     gaps = branches[0].gaps if branches else 0
     if gaps:
         yield f"The chain of records is broken {many(gaps, 'time')}; the record before was taken."
-
-
-def _lacks_beginning(lines: Sequence[JsonLine]) -> bool:
-    """Return whether the first message names a record before it that is not here."""
-    uuids = {uuid_of(line) for line in lines}
-    first = next((line.record for line in lines if line.kind in SPOKEN), JsonObject())
-    return first.text("parentUuid") not in uuids | {""}
 
 
 class _Reader:

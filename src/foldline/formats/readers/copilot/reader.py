@@ -7,7 +7,6 @@ more. A rewind removes events from the file.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from operator import itemgetter
 from pathlib import Path
 
 from foldline.context.numbers import many
@@ -22,7 +21,7 @@ from foldline.formats.parts import (
     of_kind,
     user_messages,
 )
-from foldline.formats.tool_results import changes_of, tool_result
+from foldline.formats.tool_results import changes_of, in_call_order, tool_result
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -100,27 +99,17 @@ def _child(agent: str, lines: Sequence[JsonLine]) -> ForeignChild:
 
 
 def _as_sent(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """Sort the results of each answer by its calls.
+    """Sort the results of each answer by its calls. They are recorded as they arrive."""
 
-    They are recorded as they arrive.
-    """
-    calls: dict[str, tuple[int, int]] = {}
-    """The position of the answer and the number of each call."""
-    results: dict[int, list[tuple[int, JsonLine]]] = defaultdict(list)
-    """The results of each answer, with the numbers of their calls."""
-    for line in lines:
-        data = line.record.object("data")
-        for number, request in enumerate(data.objects("toolRequests")):
-            calls[request.text("toolCallId")] = line.position, number
-        if line.kind == "tool.execution_complete" and data.text("toolCallId") in calls:
-            answer, number = calls[data.text("toolCallId")]
-            results[answer].append((number, line))
-    records = {line.position: line.record for line in lines}
-    for arrived in results.values():
-        sent = sorted(arrived, key=itemgetter(0))
-        for (_, place), (_, line) in zip(arrived, sent, strict=True):
-            records[place.position] = line.record
-    return [JsonLine(position, record) for position, record in records.items()]
+    def result_of(line: JsonLine) -> str:
+        is_result = line.kind == "tool.execution_complete"
+        return line.record.text("data", "toolCallId") if is_result else ""
+
+    return in_call_order(lines, lambda line: bool(_calls_in(line)), _calls_in, result_of)
+
+
+def _calls_in(line: JsonLine) -> list[str]:
+    return [request.text("toolCallId") for request in line.record.object("data").objects("toolRequests")]
 
 
 class _Reader:

@@ -19,7 +19,7 @@ from foldline.formats.base import (
     json_lines,
     object_in,
 )
-from foldline.formats.beside import SharedFiles, beside_kimi
+from foldline.formats.beside import SharedFiles
 from foldline.formats.parts import (
     first_text,
     has_image,
@@ -47,6 +47,7 @@ from foldline.protocol import (
 )
 from foldline.sequences import overlap, same_start
 
+from .beside import beside_kimi
 from .wire import Wire
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")

@@ -5,7 +5,7 @@ checkpoint before it, which takes one more.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from foldline.formats.base import Counted, Json, JsonLine, JsonObject
@@ -18,6 +18,7 @@ from foldline.formats.parts import (
     tool_call_parts,
     user_message,
 )
+from foldline.formats.tool_results import in_call_order
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     AssistantMessage,
@@ -77,7 +78,12 @@ class CodeWire:
     """Turns the records of a wire file into entries."""
 
     def __init__(self, lines: Sequence[JsonLine]) -> None:
-        lines = _in_call_order(lines)
+        lines = in_call_order(
+            lines,
+            begins_answer=lambda line: line.record.text("event", "type") == "step.begin",
+            calls_in=lambda line: filter(None, [_call_id(line, "tool.call")]),
+            result_of=lambda line: _call_id(line, "tool.result"),
+        )
         settings = (line.record for line in lines if line.record.kind in _SETTINGS)
         prompts = list(filter(None, (record.text("systemPrompt") for record in settings)))
         kinds = {line.record.kind for line in lines}
@@ -341,31 +347,10 @@ class CodeWire:
                 self._add(again, reminder, reminder.at)
 
 
-def _in_call_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """Put the results of a step in the order of its calls, in which they are sent.
-
-    In the file they stand in the order in which the tools ended.
-    """
-    ordered = list(lines)
-    calls: list[str] = []
-    results: list[int] = []
-    """The places of the results of these calls."""
-    for place, line in enumerate([*lines, None]):
-        event = JsonObject() if line is None else line.record.object("event")
-        if line is None or event.kind == "step.begin":
-            by_call = sorted(results, key=lambda each: calls.index(_call_id(lines[each])))
-            for target, source in zip(results, by_call, strict=True):
-                ordered[target] = replace(lines[source], position=lines[target].position)
-            calls, results = [], []
-        elif event.kind == "tool.call":
-            calls.append(event.text("toolCallId"))
-        elif event.kind == "tool.result" and _call_id(line) in calls:
-            results.append(place)
-    return ordered
-
-
-def _call_id(line: JsonLine) -> str:
-    return line.record.text("event", "toolCallId")
+def _call_id(line: JsonLine, event: str) -> str:
+    """Return the id of the call in an event of this type; empty for other lines."""
+    is_event = line.record.text("event", "type") == event
+    return line.record.text("event", "toolCallId") if is_event else ""
 
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:

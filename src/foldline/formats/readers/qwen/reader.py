@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from foldline.formats.base import ForeignSession, JsonObject, known_lines
+from foldline.formats.base import ForeignSession, JsonObject, known_lines, lacks_parent
 from foldline.formats.contents import (
     Contents,
     by_program,
@@ -79,10 +79,9 @@ def read(data: bytes, path: Path) -> ForeignSession:
     name = first_text(record.text("sessionId") for record in reversed(records)) or path.stem
     begun = next(filter(None, (record.time("timestamp") for record in records)), None)
     by_agent = any(record.flag("isSidechain") for record in records)
-    uuids = {record.text("uuid") for record in records}
-    first_parent = next((record.text("parentUuid") for record in records if record.text("uuid")), "")
-    is_lost = first_parent not in uuids | {""}
-    notes = (*log.notes(_SILENT), *beginning_note(is_lost=is_lost), *sub_agent_note(by_agent))
+    first = next((record for record in records if record.text("uuid")), JsonObject())
+    lost_note = beginning_note(is_lost=lacks_parent(first, records))
+    notes = (*log.notes(_SILENT), *lost_note, *sub_agent_note(by_agent))
     return log.session("qwen-code", name, cwd, damage, notes, begun=begun)
 
 
