@@ -1,4 +1,4 @@
-"""A session of Foldline, compacted twice, that another agent goes on with and compacts once more."""
+"""A session of Foldline, compacted twice, that another agent continues and compacts once more."""
 
 import json
 from dataclasses import dataclass

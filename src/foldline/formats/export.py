@@ -181,7 +181,7 @@ PROVIDER: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class HandedView:
-    """The view of a session as another agent goes on with it."""
+    """The view of a session as another agent continues it."""
 
     header: SessionHeader
     title: str

@@ -1,4 +1,4 @@
-"""Makes a list of messages the model's context, for agents that write their context anew."""
+"""Makes a list of messages the model's context, for agents that rewrite their context."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -140,7 +140,7 @@ def _files(places: Sequence[AgentFolders]) -> Iterator[_File]:
             try:
                 status = path.stat()
             except OSError:
-                continue  # deleted meanwhile, or a broken link
+                continue  # deleted since, or a broken link
             if S_ISREG(status.st_mode):
                 yield _File(folders, path, status.st_size, status.st_mtime)
 

@@ -1,7 +1,7 @@
 """Sessions of other agents beside the entries that are read from them.
 
 A page is a file, or a folder of files, in `pages/AGENT`, and a text of the same name. The first line of the
-text may say which file of the folder is read. `FOLDLINE_WRITE_PAGES=1` writes the texts anew: look at what
+text may say which file of the folder is read. `FOLDLINE_WRITE_PAGES=1` rewrites the texts: look at what
 changed before you keep it.
 """
 

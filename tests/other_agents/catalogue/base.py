@@ -14,7 +14,7 @@ from ..workspace import Workspace
 class Agent(ABC):
     """One agent in one workspace. A subclass for each; the class attributes are what the table says of it.
 
-    `begin` opens a session, or goes on with `session`; then come prompts, and perhaps `compact` and `rewind`.
+    `begin` opens a session, or continues `session`; then come prompts, and perhaps `compact` and `rewind`.
     """
 
     name: str

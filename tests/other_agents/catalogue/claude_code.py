@@ -48,7 +48,7 @@ class ClaudeCode(Agent):
         self.prompt("/compact")
 
     def rewind(self) -> None:
-        """The next prompt goes on behind the answer before the last prompt."""
+        """The next prompt continues after the answer before the last prompt."""
         rows = [json.loads(line) for line in self.path().read_text().splitlines()]
         rows = [
             row for row in rows if row.get("type") in ("user", "assistant") and not row.get("isSidechain")

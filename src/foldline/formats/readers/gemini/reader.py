@@ -87,7 +87,7 @@ class _Rewind(NamedTuple):
 
 
 class _Snapshot(NamedTuple):
-    """The whole conversation, listed anew."""
+    """The whole conversation, listed again."""
 
     messages: list[JsonObject]
     at: datetime | None
@@ -197,7 +197,7 @@ class _Reader:
             self.log.add(Clear())
         elif identity in self._checkpoints:
             self.log.go_back_to(self._checkpoints[identity])
-        else:  # the conversation was listed anew since
+        else:  # the conversation was listed again since
             self._list_anew(None)
 
     def _list_anew(self, at: datetime | None) -> None:

@@ -272,7 +272,7 @@ class CodeWire:
         )
 
     def _start_over(self, index: int, kept: Sequence[int]) -> None:
-        """Begin anew with these messages."""
+        """Start over with these messages."""
         self._last_compaction, self._kept = index, list(kept)
         self._prompts = [prompt for prompt in self._prompts if prompt.index in kept]
         self._spine.scopes = [index]
