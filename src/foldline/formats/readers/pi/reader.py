@@ -1,7 +1,7 @@
 """Reader for the sessions of pi, layouts 1 to 3, and of Oh My Pi: layout 3 with more record types.
 
 A layout 1 file is a line of records. Layouts 2 and 3 are trees by `id` and `parentId`, whose last record is
-the tip of the branch in use. All branches are read, in file order; where the file continues from another record
+the tip of the branch in use. All branches are read, in file order. If the file continues from another record
 than the one before, so does the history, by a rewind to that moment.
 """
 
