@@ -10,7 +10,7 @@ TOP = Path(__file__).parent.parent
 
 def on_config(config: Any) -> Any:
     developers = config.nav[-1]["For developers"]
-    for folder in ("design", "decisions"):
+    for folder in ("design", "decisions", "measurements"):
         pages = sorted((TOP / "docs" / folder).glob("*.md"))
         developers.append({folder.title(): [f"{folder}/{page.name}" for page in pages]})
     return config
@@ -24,4 +24,6 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return markdown.replace("](../README.md", "](index.md").replace("](../../README.md", "](../index.md")
+    return markdown.replace("](../README.md", "](index.md").replace(
+        "](../../README.md", "](../index.md"
+    )

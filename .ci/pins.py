@@ -41,7 +41,9 @@ def faults(constraints: str, installed: Mapping[str, str]) -> Iterator[str]:
 def main() -> int:
     text = (Path(__file__).parent.parent / "constraints.txt").read_text("utf-8")
     installed = {normal(found.name): found.version for found in distributions()}
-    found = list(faults(text, {k: v for k, v in installed.items() if k not in BASE | {OURS}}))
+    found = list(
+        faults(text, {k: v for k, v in installed.items() if k not in BASE | {OURS}})
+    )
     sys.stdout.writelines(f"{fault}\n" for fault in found)
     return 1 if found else 0
 

@@ -36,7 +36,10 @@ PER_MILLION = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok
 def dearest(model: ModelInfo) -> ModelPrice:
     """The price of today; where it moves with the hour, that of the dearest."""
     hours = [datetime.combine(date.today(), time(hour), UTC) for hour in range(24)]
-    return max((model.get_prices(hour) for hour in hours), key=lambda price: base(price.input_mtok) or 0)
+    return max(
+        (model.get_prices(hour) for hour in hours),
+        key=lambda price: base(price.input_mtok) or 0,
+    )
 
 
 def base(price: object) -> float | None:
@@ -49,10 +52,17 @@ def row(model: ModelInfo) -> dict[str, object] | None:
     fresh, cached, write, output = (base(getattr(price, name)) for name in PER_MILLION)
     if not fresh or not output or output < fresh:
         return None
-    found: dict[str, object] = {"window": model.context_window} if model.context_window else {}
+    found: dict[str, object] = (
+        {"window": model.context_window} if model.context_window else {}
+    )
     found |= {"input": fresh, "cached": cached or fresh}
-    found |= {"write": round(write / fresh, 4) if write and write > fresh else 1, "output": output}
-    if isinstance(price.input_mtok, TieredPrices) and isinstance(price.output_mtok, TieredPrices):
+    found |= {
+        "write": round(write / fresh, 4) if write and write > fresh else 1,
+        "output": output,
+    }
+    if isinstance(price.input_mtok, TieredPrices) and isinstance(
+        price.output_mtok, TieredPrices
+    ):
         dear, long_output = price.input_mtok.tiers[0], price.output_mtok.tiers[0]
         found["long"] = {
             "above": dear.start,
@@ -65,7 +75,12 @@ def row(model: ModelInfo) -> dict[str, object] | None:
 def listed(names: set[str]) -> Iterator[tuple[str, dict[str, object]]]:
     """Each model of the vendors, then those of `names` that the vendors know by another name. OpenAI's
     windows are left out: the table counts the answer in, and a request may have less."""
-    providers = [provider for vendor in VENDORS for provider in data.providers if provider.id == vendor]
+    providers = [
+        provider
+        for vendor in VENDORS
+        for provider in data.providers
+        if provider.id == vendor
+    ]
     for provider in providers:
         for model in provider.models:
             name = model.id.lower().rsplit("/", 1)[-1]
@@ -82,7 +97,11 @@ def listed(names: set[str]) -> Iterator[tuple[str, dict[str, object]]]:
 
 def literal(value: object) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {literal(each)}" for key, each in value.items()) + " }"
+        return (
+            "{ "
+            + ", ".join(f"{key} = {literal(each)}" for key, each in value.items())
+            + " }"
+        )
     return f"{value:_}" if isinstance(value, int) else f"{value:g}"
 
 
@@ -105,7 +124,9 @@ def main() -> None:
         theirs = table.get(name, {})
         for key in ("window", "input", "cached", "write", "output"):
             if key in mine and theirs.get(key) != mine[key]:
-                sys.stdout.write(f"{name:32}{key:8}{mine[key]:>12} ours {theirs.get(key, '-'):>12} theirs\n")
+                sys.stdout.write(
+                    f"{name:32}{key:8}{mine[key]:>12} ours {theirs.get(key, '-'):>12} theirs\n"
+                )
 
 
 if __name__ == "__main__":

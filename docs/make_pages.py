@@ -9,11 +9,11 @@ from pydantic.fields import FieldInfo
 
 from foldline.agent.layers import MCP, MODELS, PROVIDERS
 from foldline.agent.settings_edit import unset_words
-from foldline.agent.settings_schema import KEYS, TABLES, allowed, any_of
-from foldline.cli.commands import DESCRIPTION
-from foldline.tui.keys.commands import CHAT, COMMANDS
+from foldline.agent.settings_schema import ADVANCED, KEYS, TABLES, allowed, any_of
+from foldline.cli.commands import DESCRIPTION, all_commands, whole_parser
+from foldline.frontend.commands import CHAT, COMMANDS
+from foldline.frontend.keymap import ScreenKey
 from foldline.tui.keys.registry import SCREENS, table_of
-from foldline.tui.keys.table import ScreenKey
 
 HERE = Path(__file__).parent
 
@@ -25,54 +25,79 @@ def pages() -> dict[str, str]:
         "commands.md": f"# Keys and commands\n\n{note}{commands_page()}",
         "settings.md": (
             f"# Settings\n\n{note}"
-            "Read in this order, later ones win: `config.toml` in the config folder (`FOLDLINE_HOME` where "
-            "that is set), `.foldline.toml` of the project once you have agreed to it, the "
-            "environment (`FOLDLINE_MODEL`, `FOLDLINE_CONTEXT_WINDOW`, any key as `FOLDLINE_SECTION__KEY`), "
-            "the command line. `foldline config` shows what is in force, and who set it; `foldline config "
-            "--schema` is the JSON schema by which an editor completes and checks the file (for Taplo and "
-            "Even Better TOML: `#:schema ./settings.schema.json` as its first line). What could send "
-            "your code or your keys elsewhere, or run programs, is not a project's to set: `provider`, "
-            "`[providers]`, `[mcp]`; "
-            "nor what costs you: `model`, `fallback`, `compaction.model`, `compaction.embedding_model`, "
-            "`compaction.idle`, `[limits]`; nor what commands reach in the sandbox: `[sandbox]`; "
-            "nor are `[keys]`, the [keys on the screens](commands.md).\n\n"
+            "Foldline reads settings from these sources. A later source overrides an earlier one:\n\n"
+            "1. `config.toml` in the config folder, or in `FOLDLINE_HOME` if that is set\n"
+            "2. `.foldline.toml` in the project, once you have agreed to it\n"
+            "3. the environment: `FOLDLINE_MODEL`, `FOLDLINE_CONTEXT_WINDOW`, and any key as "
+            "`FOLDLINE_SECTION__KEY`\n"
+            "4. the command line\n\n"
+            "`foldline config` shows the current values and their sources. `foldline config --schema` prints "
+            "a JSON schema, with which an editor completes and checks the file. For Taplo and Even Better "
+            "TOML, the first line of the file is `#:schema ./settings.schema.json`.\n\n"
+            "A project's file cannot set these settings:\n\n"
+            "- `provider`, `[providers]` and `[mcp]`, which could send your code or keys elsewhere, or run "
+            "programs\n"
+            "- `model`, `fallback`, `compaction.model` and `[limits]`, which affect what "
+            "you pay\n"
+            "- `[sandbox]`, which sets what commands in the sandbox can reach\n"
+            "- `[keys]`, the [keys of the screens](commands.md)\n\n"
             f"{settings_table()}\n"
             "## For one model\n\n"
-            "A table for a model, by the name the server knows it by, upper and lower case alike. What it "
-            "sets wins over what is set for all in any file; what the environment or the command line sets "
-            "for all speaks for this run, and wins over both. The environment's name for such a key is "
+            "A table is named after the model's name on the server, in upper or lower case. Its values "
+            "override the general values in any file. General values from the environment or the command "
+            "line apply to the current run, and override both. In the environment, such a key is "
             "`FOLDLINE_MODELS__NAME__KEY`.\n\n"
             '```toml\n[models."moonshotai/kimi-k2"]\nwindow = "128k"\nthreshold = "60%"\n\n'
             '[models."qwen2.5:14b"]\nwindow = 16384\nkeep_recent_tokens = "20%"\n```\n\n'
             f"{section_table(MODELS, 'as for all')}\n"
             "## For one provider\n\n"
-            "One of your own, or what is different about one of the [presets](providers.md). Keys are not "
-            "settings: they are in the environment, in `keys.toml`, or printed by `key_command`.\n\n"
+            "A table defines a provider of your own, or changes one of the [presets](providers.md). API keys "
+            "are not settings. They are in the environment or in `keys.toml`, or `key_command` prints them."
+            "\n\n"
             '```toml\n[providers.box]\nbase_url = "http://box.local:8000/v1"\n'
             'models = ["qwen3-coder"]\n```\n\n'
             f"{section_table(PROVIDERS, 'as it is')}\n"
             "## For one tool server\n\n"
-            "See [Tool servers](mcp.md).\n\n"
+            "See [Tool servers](extending.md#tool-servers).\n\n"
             f"{section_table(MCP, '')}"
         ),
     }
 
 
 def commands_page() -> str:
-    """Every key and command as Markdown tables: the chat's by group, then those of every other screen."""
-    screens = list(_screens())  # first: the help of the chat names keys of other screens
-    return "\n\n".join((*_chat(), *screens)) + "\n"
+    """Return all keys and commands as Markdown tables: the chat's, then each screen's, then the shell's."""
+    screens = list(
+        _screens()
+    )  # first: the help of the chat names keys of other screens
+    return "\n\n".join((*_chat(), *screens, _shell())) + "\n"
 
 
 def _chat() -> Iterator[str]:
-    yield f"## Chat\n\nIn `config.toml`: `[keys.{CHAT}]`; [an example](guide.md#keys-of-your-own)."
+    yield f"## Chat\n\nIn `config.toml`: `[keys.{CHAT}]`; [an example](chat.md#keys-of-your-own)."
     for group in dict.fromkeys(command.group for command in COMMANDS):
-        rows = [f"### {group}", "", "| keys | command | what it does | name |", "|---|---|---|---|"]
+        rows = [
+            f"### {group}",
+            "",
+            "| keys | command | what it does | name |",
+            "|---|---|---|---|",
+        ]
         for command in (command for command in COMMANDS if command.group == group):
             usage = f"`{command.usage}`" if command.usage else ""
-            what = f"{command.title}. {command.explained}"
-            rows.append(f"| {_keys(command.names)} | {usage} | {what} | `{command.id}` |")
+            rows.append(
+                f"| {_keys(command.names)} | {usage} | {command.explained} | `{command.id}` |"
+            )
         yield "\n".join(rows)
+
+
+def _shell() -> str:
+    """Return the table of the commands of `foldline`."""
+    rows = ["## From the shell", "", "| command | what it does |", "|---|---|"]
+    for command in all_commands():
+        usage = f"foldline {command.name} {command.arguments}".strip()
+        rows.append(f"| `{usage.replace('|', chr(92) + '|')}` | {command.sentence} |")
+    rows.append("")
+    rows.append("`foldline COMMAND --help` lists the options of a command.")
+    return "\n".join(rows)
 
 
 def _screens() -> Iterator[str]:
@@ -85,7 +110,9 @@ def _screens() -> Iterator[str]:
 
 
 def _row(key: ScreenKey[Any]) -> str:
-    return f"| {_keys(key.names)} | {key.help_text} | {'' if key.own else f'`{key.id}`'} |"
+    return (
+        f"| {_keys(key.names)} | {key.help_text} | {'' if key.own else f'`{key.id}`'} |"
+    )
 
 
 def _keys(names: tuple[str, ...]) -> str:
@@ -93,13 +120,21 @@ def _keys(names: tuple[str, ...]) -> str:
 
 
 def settings_table() -> str:
-    """The settings as a Markdown table, for the documentation; those of one model apart."""
-    return _table(KEYS)
+    """The settings as two Markdown tables, the advanced ones folded; those of one model apart."""
+    main = {key: field for key, field in KEYS.items() if key not in ADVANCED}
+    advanced = {key: field for key, field in KEYS.items() if key in ADVANCED}
+    return (
+        f"{_table(main)}\n<details>\n<summary>Advanced settings</summary>\n\n"
+        f"{_table(advanced)}\n</details>\n"
+    )
 
 
 def section_table(section: str, left_out: str) -> str:
     """What may be set in each table of a section, as a Markdown table; `left_out` stands for no default."""
-    return _table({f"{any_of(section)}.{key}": field for key, field in TABLES[section].items()}, left_out)
+    return _table(
+        {f"{any_of(section)}.{key}": field for key, field in TABLES[section].items()},
+        left_out,
+    )
 
 
 def _table(keys: Mapping[str, FieldInfo], left_out: str | None = None) -> str:
@@ -122,8 +157,6 @@ def _shown(default: object) -> str:
 def manual_page() -> str:
     """`man foldline`, from the parsers of the command line."""
     from argparse_manpage.manpage import Manpage
-
-    from foldline.cli.commands import whole_parser
 
     os.environ["COLUMNS"] = "100"
     page = Manpage(whole_parser())

@@ -1,4 +1,7 @@
-"""The same surroundings for every test: what is read once, at import, is set before."""
+"""Shared test environment: variables, signals, caches.
+
+Settings that the program reads at import are set here first.
+"""
 
 import atexit
 import gc
@@ -17,70 +20,87 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from foldline import programs
-from support import quiet
+from support import idle
 from support.limits import examples
 
 for name in list(os.environ):
     if (
-        name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR", "OPENAI_BASE_URL", "OPENAI_MODEL")
+        name
+        in ("NO_COLOR", "COLORTERM", "FORCE_COLOR", "OPENAI_BASE_URL", "OPENAI_MODEL")
         or name.startswith("GIT_")
         or name.endswith("_API_KEY")
     ):
         del os.environ[name]
 os.environ["GIT_CONFIG_GLOBAL"] = os.devnull
-for name in ("FOLDLINE_HOME", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "COLUMNS", "LINES"):
+for name in (
+    "FOLDLINE_HOME",
+    "FOLDLINE_MODEL",
+    "FOLDLINE_PROVIDER",
+    "COLUMNS",
+    "LINES",
+):
     os.environ.pop(name, None)
-# Whoever runs the tests may keep skills and commands at home.
+# Hide skills and commands in the home folder of the person running the tests.
 os.environ["HOME"] = tempfile.mkdtemp(prefix="foldline-home-")
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
-# Every worker, and every process that a test starts, would compile anew what another one has compiled.
+# Without bytecode files, every worker and every started process would compile the same modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
-# In the background, or under nohup, these are ignored, and would be in each program a test starts: what is
-# handled here begins there as usual.
+# Background jobs and nohup ignore these signals, and child processes inherit that. A handled signal, in turn,
+# has its default action in a child.
 for ignored in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(ignored) is signal.SIG_IGN:
         signal.signal(ignored, lambda *_: None)
 os.environ["TZ"] = "UTC"
 time.tzset()
-quiet.install()
-# What a test holds is no time: a busy machine must not fail it.
+idle.install()
+# No deadlines: a busy machine must not fail a test.
 settings.register_profile(
-    "timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
+    "timeless",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=examples(100),
 )
 settings.load_profile("timeless")
 
 
 def share_parsed_styles() -> None:
-    """Each of a thousand apps would parse the same style sheets."""
-    from textual.css.stylesheet import Stylesheet  # with the surroundings above
+    """Cache parsed style sheets: a thousand apps parse the same ones."""
+    from textual.css.stylesheet import (
+        Stylesheet,
+    )  # imported only after the environment above is set
 
     parse = Stylesheet._parse_rules
     parsed: dict[tuple[object, ...], Any] = {}
 
-    def once(sheet: Stylesheet, *given: Any, **named: Any) -> Any:
-        key = (*given, *named.items(), *sheet._variables.items())
+    def parse_once(sheet: Stylesheet, *args: Any, **kwargs: Any) -> Any:
+        key = (*args, *kwargs.items(), *sheet._variables.items())
         if key not in parsed:
-            parsed[key] = parse(sheet, *given, **named)
+            parsed[key] = parse(sheet, *args, **kwargs)
         return parsed[key]
 
-    Stylesheet._parse_rules = once  # type: ignore[method-assign]
+    Stylesheet._parse_rules = parse_once  # type: ignore[method-assign]
 
 
 share_parsed_styles()
 
 
 def pytest_collection_finish() -> None:
-    """Eleven thousand tests live until the end: no collection of garbage looks at them again."""
+    """Exclude the collected tests from garbage collection.
+
+    More than ten thousand tests live until the end of the run.
+    """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)  # each app leaves much that a look at 700 objects does not find dead
+    gc.set_threshold(
+        20_000, 10, 10
+    )  # a threshold of 700 finds little garbage: each app leaves many objects
 
 
 @pytest.fixture(autouse=True)
-def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Working folders and variables of one test do not change which programs another one starts, and how."""
+def isolated_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore environment variables and the writable folders after each test."""
     monkeypatch.setattr(programs, "_writable", set())
     environ = dict(os.environ)
     yield
@@ -90,34 +110,52 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A data folder of the test's own, for what the program keeps where no environment is handed in."""
+def data_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set FOLDLINE_HOME to a data folder of this test."""
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path_factory.mktemp("data")))
 
 
 @pytest.fixture
-def snap_compare(snap_compare: Callable[..., bool], monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
-    """Pictures without buttons: which key a click presses is nothing to see, and would cut up the text. What
-    the model is told of the folder is as long wherever the tests run: the meter counts it."""
+def snap_compare(
+    snap_compare: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., bool]:
+    """Compare snapshots without clickable links, and with a preamble of fixed length.
+
+    Links are invisible but would split the text of the SVG. The preamble names the working folder, so the
+    meter would depend on its length.
+    """
     from rich.style import Style
 
     from foldline.agent import instructions
     from foldline.protocol import SystemMessage, text_parts
-    from foldline.tui.blocks.styles import Styles  # Textual only with the surroundings above
+
+    # Imports Textual, so only after the environment above is set.
+    from foldline.tui.blocks.styles import Styles
 
     styled = Styles.__getitem__
 
-    def unpressed(styles: Styles, spec: str) -> Style:
-        return styled(styles, " ".join(word for word in spec.split() if not word.startswith("key:")))
+    def without_links(styles: Styles, spec: str) -> Style:
+        return styled(
+            styles,
+            " ".join(word for word in spec.split() if not word.startswith("key:")),
+        )
 
     read = instructions.read_preamble
 
-    def told(cwd: Path, *given: Any, **named: Any) -> instructions.Preamble:
-        system, *rest = (preamble := read(cwd, *given, **named)).messages
-        usual = "/home/somebody/who/works/in/folders/that/have/the/usual/lengths/shop-api"
-        text = system.text.replace(str(cwd), usual)
-        return replace(preamble, messages=[SystemMessage(parts=text_parts(text)), *rest])
+    def fixed_length_preamble(
+        cwd: Path, *args: Any, **kwargs: Any
+    ) -> instructions.Preamble:
+        system, *others = (preamble := read(cwd, *args, **kwargs)).messages
+        usual_folder = (
+            "/home/somebody/who/works/in/folders/that/have/the/usual/lengths/shop-api"
+        )
+        text = system.text.replace(str(cwd), usual_folder)
+        return replace(
+            preamble, messages=[SystemMessage(parts=text_parts(text)), *others]
+        )
 
-    monkeypatch.setattr(instructions, "read_preamble", told)
-    monkeypatch.setattr(Styles, "__getitem__", unpressed)
+    monkeypatch.setattr(instructions, "read_preamble", fixed_length_preamble)
+    monkeypatch.setattr(Styles, "__getitem__", without_links)
     return snap_compare

@@ -9,10 +9,12 @@ import foldline
 from foldline import FoldlineError
 from foldline.compaction import DigestCompaction
 from foldline.history import Session
+from foldline.history.session import IN_MEMORY
 from foldline.llm.offline import OfflineLLM
 from support.history import history
 from support.llm import ScriptedLLM, refusal
-from support.recorded import needs_recorded, recorded
+from support.recordings import needs_recorded, recordings
+from support.sentences import pattern
 
 
 @pytest.fixture(autouse=True)
@@ -39,13 +41,15 @@ def test_everything_that_is_promised_is_there() -> None:
     assert (Path(foldline.__file__).parent / "py.typed").is_file()
 
 
-async def test_a_session_is_opened_projected_and_folded() -> None:
+async def test_a_session_is_opened_projected_and_compacted() -> None:
     session = await kept(12)
     session.close()
     assert session.path is not None
     opened = foldline.open_session(session.path.parent)
     before = foldline.project(opened)
-    proposal = await foldline.compact(opened, strategy=DigestCompaction(), focus="the answers")
+    proposal = await foldline.compact(
+        opened, strategy=DigestCompaction(), focus="the answers"
+    )
     assert proposal is not None
     after = foldline.project(opened.entries)
     assert after.tokens < before.tokens
@@ -53,7 +57,7 @@ async def test_a_session_is_opened_projected_and_folded() -> None:
     opened.close()
 
 
-async def test_nothing_to_fold_commits_nothing() -> None:
+async def test_nothing_to_compact_commits_nothing() -> None:
     session = await kept(1)
     assert await foldline.compact(session, llm=OfflineLLM(pace=0)) is None
     assert len(session.entries) == 2
@@ -69,7 +73,7 @@ async def test_a_compaction_that_fails_is_raised_and_changes_nothing() -> None:
 
 @needs_recorded
 async def test_another_agents_session_is_open_for_reading_only() -> None:
-    session = foldline.open_session(recorded("pi")[0])
+    session = foldline.open_session(recordings("pi")[0])
     assert foldline.project(session).view
-    with pytest.raises(FoldlineError, match="reading only"):
+    with pytest.raises(FoldlineError, match=pattern(IN_MEMORY)):
         await foldline.compact(session)

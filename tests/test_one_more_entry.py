@@ -15,15 +15,13 @@ from foldline.agent.calls import Calls
 from foldline.agent.fallback import Fallbacks
 from foldline.agent.state import AgentState
 from foldline.agent.turn import Turn
-from foldline.context.calls import unanswered
-from foldline.context.files import FileLedger
-from foldline.context.moments import at_request, first_entry, since_request
-from foldline.context.projection import Projection
-from foldline.context.todos import newly_completed
-from foldline.context.weight import categories, usage_of, view_size
+from foldline.frontend.figures import Figures
 from foldline.history import Session
 from foldline.history.log import ByteRange
 from foldline.history.stored import Records, StoredEntries
+from foldline.memory.todos import newly_completed
+from foldline.past.files import FileLedger
+from foldline.past.moments import at_request, first_entry, since_request
 from foldline.protocol import (
     AssistantMessage,
     Checkpoint,
@@ -45,10 +43,11 @@ from foldline.protocol import (
 )
 from foldline.protocol.entries import EditAction
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.figures import Figures
-from foldline.tui.inspector.timeline import Series
-from foldline.tui.transcript.feed import Transcript
+from foldline.tui.transcript.feed import ChatTranscript
 from foldline.tui.widgets.sidebar import sidebar
+from foldline.view.calls import unanswered
+from foldline.view.projection import Projection
+from foldline.view.weight import categories, request_breakdown, view_size
 from support.agents import PlayedLLM
 from support.effort import Effort, effort_of, typical
 from support.live import NOON
@@ -69,8 +68,16 @@ def entries() -> Iterator[Entry]:
     while True:
         used = Usage(input=40 * index, output=20)
         call = ToolCallPart(call_id=f"c{index}", name="todo", arguments='{"todos": []}')
-        touched = ToolDetails(brief="3 lines", files=(FileTouch(path=f"src/{index}.py", action="read"),))
-        record = RequestRecord(digest="0" * 64, model="m", dialect="strict", estimated=40 * index, usage=used)
+        touched = ToolDetails(
+            brief="3 lines", files=(FileTouch(path=f"src/{index}.py", action="read"),)
+        )
+        record = RequestRecord(
+            digest="0" * 64,
+            model="m",
+            dialect="strict",
+            estimated=40 * index,
+            usage=used,
+        )
         for number, entry in enumerate(
             (
                 Checkpoint(id=index),
@@ -78,9 +85,14 @@ def entries() -> Iterator[Entry]:
                 AssistantMessage(parts=(call,), model="m", usage=used),
                 record.model_copy(update={"after": index + 2}),
                 ToolResultMessage(
-                    call_id=call.call_id, name="todo", parts=text_parts("done"), details=touched
+                    call_id=call.call_id,
+                    name="todo",
+                    parts=text_parts("done"),
+                    details=touched,
                 ),
-                AssistantMessage(parts=text_parts("It is changed."), model="m", usage=used),
+                AssistantMessage(
+                    parts=text_parts("It is changed."), model="m", usage=used
+                ),
                 record.model_copy(update={"after": index + 5}),
             )
         ):
@@ -111,7 +123,9 @@ def grown(length: int) -> Grown:
     """One for all tests: they add a few turns each."""
     told = entries()
     held = list(islice(told, length - length % 7 + 1))
-    session = Session.from_entries(SessionHeader(id="s", created_at=NOON, cwd="/work"), held)
+    session = Session.from_entries(
+        SessionHeader(id="s", created_at=NOON, cwd="/work"), held
+    )
     return Grown(session, Agent(session, llm=PlayedLLM(window=100_000_000)).state, told)
 
 
@@ -139,19 +153,18 @@ def the_file_list(of: Grown) -> Callable[[Entry], object]:
 
 
 def the_timeline(of: Grown) -> Callable[[Entry], object]:
-    series = Series()
-
     def look(_: Entry) -> object:
-        series.follow(of.projection)
-        number = len(of.projection.requests)
+        number = len(of.projection.meter.requests)
         since = at_request(of.projection, number).length
-        return first_entry(of.projection, None), since_request(of.projection, number, since)
+        return first_entry(of.projection, None), since_request(
+            of.projection, number, since
+        )
 
     return look
 
 
 def the_transcript(of: Grown) -> Callable[[Entry], object]:
-    transcript = Transcript(BlockView(), of.projection)
+    transcript = ChatTranscript(BlockView(), of.projection)
     transcript.show(transcript.read(of.session.entries))
 
     def add(entry: Entry) -> None:
@@ -164,11 +177,13 @@ def the_transcript(of: Grown) -> Callable[[Entry], object]:
 
 def the_entries_on_disk(of: Grown) -> Callable[[Entry], object]:
     stored = StoredEntries(Records(Path("none")))
-    stored.known(of.session.entries.outlines, [ByteRange(0, 10)] * len(of.session.entries))
+    stored.extend(
+        of.session.entries.outlines, [ByteRange(0, 10)] * len(of.session.entries)
+    )
     projection = Projection(stored)
 
     def written(entry: Entry) -> None:
-        stored.written(entry, ByteRange(0, 10))
+        stored.add_written(entry, ByteRange(0, 10))
         projection.follow()
 
     return written
@@ -194,10 +209,10 @@ def the_next_turn(of: Grown) -> Callable[[Entry], object]:
 
 
 FOLLOWERS: dict[str, Follower] = {
-    "the fold alone": follows(lambda _: None),
+    "the compaction alone": follows(lambda _: None),
     "the size of the next request": follows(lambda of: view_size(of.projection)),
     "its weights": follows(lambda of: categories(of.projection)),
-    "its categories": follows(lambda of: (usage_of(of.projection, ()), _heaviest(of))),
+    "its categories": follows(lambda of: request_breakdown(of.projection, ())),
     "the meter": the_meter,
     "the side list": the_side_list,
     "the file list": the_file_list,
@@ -212,13 +227,11 @@ FOLLOWERS: dict[str, Follower] = {
 }
 
 
-def _heaviest(of: Grown) -> object:
-    return of.projection.tally.heaviest(10, 1.0)
-
-
 @pytest.mark.parametrize("name", FOLLOWERS)
 def test_what_one_more_entry_costs_does_not_grow(name: str) -> None:
-    short, long = (_of_a_turn(FOLLOWERS[name], grown(length)) for length in (SHORT, LONG))
+    short, long = (
+        _of_a_turn(FOLLOWERS[name], grown(length)) for length in (SHORT, LONG)
+    )
     assert long.instructions <= SAME * short.instructions + SPARE.instructions
     assert long.memory <= SAME * short.memory + SPARE.memory
 
@@ -242,42 +255,57 @@ def _of_a_turn(follower: Follower, of: Grown) -> Effort:
 
 
 @pytest.mark.parametrize("action", ["hide", "show", "pin", "unpin", "drop"])
-def test_an_edit_of_what_came_last_looks_at_no_more_of_a_longer_view(action: EditAction) -> None:
+def test_an_edit_of_what_came_last_looks_at_no_more_of_a_longer_view(
+    action: EditAction,
+) -> None:
     short, long = (_of_an_edit(action, grown(length)) for length in (SHORT, LONG))
     assert long.instructions <= SAME * short.instructions + SPARE.instructions
 
 
 def _of_an_edit(action: EditAction, of: Grown) -> Effort:
-    """The fold of it, what the meter and the side list make of it."""
-    projection, ledger = of.projection.forked(), FileLedger()
-    target = next(item.index for item in reversed(projection.view) if item.outline.type == "tool_result")
+    """The compaction of it, what the meter and the side list make of it."""
+    projection, ledger = of.projection.fork(), FileLedger()
+    target = next(
+        item.index
+        for item in reversed(projection.view)
+        if item.outline.type == "tool_result"
+    )
 
     def look() -> object:
         return categories(projection), ledger.newest(projection, 50)
 
     def edit() -> None:
-        projection.append(Edit(index=projection.last_index + 1, target=target, action=action))
+        projection.append(
+            Edit(index=projection.last_index + 1, target=target, action=action)
+        )
         look()
 
     look()
     return effort_of(edit)
 
 
-def test_a_fold_and_its_undo_cost_the_side_list_no_more_in_a_longer_session() -> None:
+def test_a_compaction_and_its_undo_cost_the_side_list_no_more_in_a_longer_session() -> (
+    None
+):
     """What the model has of a file changes for all of them; it is looked up for those that are shown."""
-    short, long = (_of_a_fold(grown(length)) for length in (SHORT, LONG))
+    short, long = (_of_a_compaction(grown(length)) for length in (SHORT, LONG))
     assert long.instructions <= SAME * short.instructions + SPARE.instructions
     assert long.memory <= SAME * short.memory + SPARE.memory
 
 
-def _of_a_fold(of: Grown) -> Effort:
-    projection, ledger = of.projection.forked(), FileLedger()
+def _of_a_compaction(of: Grown) -> Effort:
+    projection, ledger = of.projection.fork(), FileLedger()
     ledger.newest(projection, 50)
     index = projection.last_index + 1
     summary = SystemMessage(origin="summary", parts=text_parts("so far"))
     head = (Written(message=summary, covers=((1, index - 1),)),)
     efforts = []
-    for marker in (Compaction(index=index, first_kept_index=index, head=head), Undo(target=index)):
-        projection.append(marker.model_copy(update={"index": projection.last_index + 1}))
+    for marker in (
+        Compaction(index=index, first_kept_index=index, head=head),
+        Undo(target=index),
+    ):
+        projection.append(
+            marker.model_copy(update={"index": projection.last_index + 1})
+        )
         efforts.append(effort_of(lambda: ledger.newest(projection, 50)))
     return max(efforts, key=lambda effort: effort.instructions)

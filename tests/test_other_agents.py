@@ -12,13 +12,16 @@ PROMPT, ANSWER = Item("user", "Job 1: look."), Item("assistant", "Done.")
 
 
 def test_a_text_is_equal_whether_the_system_or_the_user_says_it():
-    found = compare([Item("user", "A note."), PROMPT], [Item("system", "A  note."), PROMPT])
+    found = compare(
+        [Item("user", "A note."), PROMPT], [Item("system", "A  note."), PROMPT]
+    )
     assert (found.equal, found.differences) == (2, ())
 
 
 def test_a_text_is_equal_to_neighbours_that_make_it_up():
     found = compare(
-        [Item("user", "A note.\nJob 1: look."), ANSWER], [Item("system", "A note."), PROMPT, ANSWER]
+        [Item("user", "A note.\nJob 1: look."), ANSWER],
+        [Item("system", "A note."), PROMPT, ANSWER],
     )
     assert (found.equal, found.differences) == (2, ())
 
@@ -37,18 +40,29 @@ def test_a_result_in_another_place_is_one_difference_of_order():
 
 
 def test_only_differences_of_the_agent_itself_are_known():
-    rules = Difference(Item("system", "You are.\n\n# Rules"), (Item("system", "You are."),), "# Rules")
+    rules = Difference(
+        Item("system", "You are.\n\n# Rules"), (Item("system", "You are."),), "# Rules"
+    )
     moved = Difference(Item("result", "one"), (Item("result", "one"),), "")
     assert explained("cline", [rules, moved])[1] == [moved]
     assert explained("pi", [rules]) == ([], [rules])
 
 
 def test_an_item_is_held_in_a_text_or_in_neighbours():
-    assert held([PROMPT, ANSWER], [Item("user", "First: Job 1:"), Item("user", "look. And more.")]) == 1
+    assert (
+        held(
+            [PROMPT, ANSWER],
+            [Item("user", "First: Job 1:"), Item("user", "look. And more.")],
+        )
+        == 1
+    )
 
 
 def test_every_api_reads_back_what_its_model_says(tmp_path):
-    tools = [Tool("bash", {"properties": {"command": {"type": "string"}}}), Tool("other", {})]
+    tools = [
+        Tool("bash", {"properties": {"command": {"type": "string"}}}),
+        Tool("other", {}),
+    ]
     text, calls = Script(tmp_path).reply("work", [PROMPT], tools)
     assert "cat" in calls[0].arguments["command"]
     for wire in WIRES.values():
@@ -73,4 +87,6 @@ def test_paths_name_their_api():
         "/v1beta/models/m:generateContent",
     )
     assert [wire_of(path) for path in paths] == list(WIRES)
-    assert items({"messages": [{"role": "tool", "content": ""}]}) == [Item("result", "")]
+    assert items({"messages": [{"role": "tool", "content": ""}]}) == [
+        Item("result", "")
+    ]

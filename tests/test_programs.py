@@ -1,4 +1,4 @@
-"""Which programs Foldline starts: whole paths, outside of what commands may write."""
+"""Lookup of programs: absolute paths, outside of folders that commands may write."""
 
 import os
 import subprocess
@@ -11,6 +11,7 @@ from foldline import programs
 from foldline.agent.tools.bash import BashTool
 from foldline.agent.tools.paths import may_be_changed
 from foldline.programs import (
+    NOT_INSTALLED,
     find_program,
     keep_out,
     own_places,
@@ -35,7 +36,7 @@ def put_program(path: Path, text: str = "exit 0") -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder: commands may write it."""
+    """The working folder, which commands may write."""
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.setattr(programs, "_writable", set())
@@ -45,7 +46,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A folder of programs, beside the project."""
+    """A folder of programs outside the project."""
     put_program(tmp_path / "bin" / "tool")
     return tmp_path / "bin"
 
@@ -54,7 +55,9 @@ def set_path(monkeypatch: pytest.MonkeyPatch, *folders: Path | str) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join(map(str, folders)))
 
 
-@pytest.mark.parametrize("first", ["{project}/.venv/bin", "{project}", ".", "", "bin", "{project}/x/../bin"])
+@pytest.mark.parametrize(
+    "first", ["{project}/.venv/bin", "{project}", ".", "", "bin", "{project}/x/../bin"]
+)
 def test_a_program_of_the_working_folder_is_passed_over(
     project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
@@ -69,9 +72,13 @@ def test_a_program_of_the_working_folder_is_passed_over(
 
 @pytest.mark.parametrize("way", ["program", "folder", "back out", "the folder above"])
 def test_a_link_that_leads_through_the_working_folder_is_passed_over(
-    project: Path, outside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+    project: Path,
+    outside: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
 ) -> None:
-    """The last one ends outside: a command could make the link in the middle lead elsewhere."""
+    """The program is outside, but a command could change the link in the middle."""
     links = tmp_path / "links"
     put_program(project / "tools" / "tool")
     match way:
@@ -91,8 +98,10 @@ def test_a_link_that_leads_through_the_working_folder_is_passed_over(
     assert program("tool") == str(outside / "tool")
 
 
-def test_a_link_outside_keeps_its_name(project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of many names goes by the one it is called by."""
+def test_a_link_outside_keeps_its_name(
+    project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program with several names behaves according to the name that it is called by."""
     (outside / "other").symlink_to("tool")
     set_path(monkeypatch, outside)
     assert program("other") == str(outside / "other")
@@ -126,7 +135,9 @@ def test_a_program_that_is_only_in_the_working_folder_counts_as_not_installed(
     assert str(there) in why_missing("tool")
     with pytest.raises(FileNotFoundError, match=str(there)):
         program("tool")
-    assert why_missing("nothing-of-this-name") == "nothing-of-this-name is not installed"
+    assert why_missing("nothing-of-this-name") == NOT_INSTALLED.format(
+        name="nothing-of-this-name"
+    )
 
 
 def test_a_folder_that_commands_may_write_from_now_on_is_passed_over_from_now_on(
@@ -150,7 +161,7 @@ def test_a_folder_whose_name_only_begins_alike_is_another(
 async def test_what_a_command_writes_into_path_is_started_by_nothing(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The shell, the searcher, git: each would leave the marker outside."""
+    """The shell, the search tool and git: each would write the marker outside."""
     marker = tmp_path / "marker"
     for name in ("bash", "rg", "git", "nsenter", "bwrap", "true"):
         put_program(project / ".venv" / "bin" / name, f"touch {marker}; exit 1")
@@ -170,7 +181,7 @@ async def test_what_a_command_writes_into_path_is_started_by_nothing(
 def test_what_a_program_of_ours_starts_in_turn_is_not_of_the_working_folder(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """git starts the filters that the user's own settings name, by PATH."""
+    """git finds the filters of the user's settings by PATH."""
     marker = tmp_path / "marker"
     put_program(project / "bin" / "git-wash", f"touch {marker}; cat")
     set_path(monkeypatch, project / "bin", os.environ["PATH"])
@@ -193,7 +204,11 @@ def test_what_a_program_of_ours_starts_in_turn_is_not_of_the_working_folder(
     [
         ("PATH", "{project}/bin:{outside}:.:", "{outside}"),
         ("LD_LIBRARY_PATH", "{project}/lib:{outside}::lib", "{outside}"),
-        ("LD_PRELOAD", "{project}/a.so {outside}/b.so:./c.so d.so", "{outside}/b.so:d.so"),
+        (
+            "LD_PRELOAD",
+            "{project}/a.so {outside}/b.so:./c.so d.so",
+            "{outside}/b.so:d.so",
+        ),
         ("GCONV_PATH", "{project}", ""),
         ("BASH_ENV", "{project}/x", None),
         ("BASH_FUNC_exec%%", "() {{ touch x; }}", None),
@@ -201,16 +216,28 @@ def test_what_a_program_of_ours_starts_in_turn_is_not_of_the_working_folder(
     ],
 )
 async def test_our_programs_load_nothing_of_the_working_folder_and_commands_what_they_did(
-    project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, trusted: str | None
+    project: Path,
+    outside: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    trusted: str | None,
 ) -> None:
     def put(text: str) -> str:
         return text.format(project=project, outside=outside)
 
     env = {"PATH": os.environ["PATH"], name: put(value)}
-    assert trusted_environment(env).get(name) == (None if trusted is None else put(trusted))
+    assert trusted_environment(env).get(name) == (
+        None if trusted is None else put(trusted)
+    )
     async with sandbox_in(project, "bubblewrap") as made:
         entered = made.sandbox.entered(["printenv", name], env)
-        assert "PATH" not in made.sandbox.entered(["true"], {name: "x"} if name != "PATH" else {}).env
+        assert (
+            "PATH"
+            not in made.sandbox.entered(
+                ["true"], {name: "x"} if name != "PATH" else {}
+            ).env
+        )
     if name not in ("PATH", "HOME"):
         assert entered.env.get(name) == (None if trusted is None else put(trusted))
         assert entered.argv[-4:-2] == ["/usr/bin/env", f"{name}={put(value)}"]
@@ -221,7 +248,9 @@ async def test_the_commands_of_the_model_have_the_users_path(
 ) -> None:
     path = f"{project / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     monkeypatch.setenv("PATH", path)
-    assert (await call(tool_context(project), BashTool.name, command="echo $PATH")).text == f"{path}\n"
+    assert (
+        await call(tool_context(project), BashTool.name, command="echo $PATH")
+    ).text == f"{path}\n"
 
 
 # --- what Foldline is started from ----------------------------------------------------------------------
@@ -229,8 +258,14 @@ async def test_the_commands_of_the_model_have_the_users_path(
 
 @pytest.fixture
 def own(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A virtual environment of the project, which Foldline runs in, and another folder on PATH."""
-    for name in (".venv/bin", ".venv/lib", "deep/node_modules/tools", "tools", "venv/lib"):
+    """Run Foldline in a virtual environment of the project, with another folder on PATH."""
+    for name in (
+        ".venv/bin",
+        ".venv/lib",
+        "deep/node_modules/tools",
+        "tools",
+        "venv/lib",
+    ):
         (project / name).mkdir(parents=True)
     monkeypatch.setattr(sys, "prefix", str(project / "venv"))
     set_path(monkeypatch, project / ".venv" / "bin", "tools", ".", os.environ["PATH"])
@@ -251,12 +286,20 @@ def test_work_on_foldline_itself_asks() -> None:
     assert own_places([str(package / "agent")]) == [str(package / "agent")]
 
 
-async def test_in_the_sandbox_what_foldline_is_started_from_stays_as_it_is(own: Path) -> None:
+async def test_in_the_sandbox_what_foldline_is_started_from_stays_as_it_is(
+    own: Path,
+) -> None:
     async with sandbox_in(own, "bubblewrap") as made:
-        await made.run("touch venv/lib/new.py tools/new .venv/bin/new .venv/lib/new a.py")
-        await made.run("mv venv other; mv .venv other; mv tools other; mkdir venv && touch venv/new")
+        await made.run(
+            "touch venv/lib/new.py tools/new .venv/bin/new .venv/lib/new a.py"
+        )
+        await made.run(
+            "mv venv other; mv .venv other; mv tools other; mkdir venv && touch venv/new"
+        )
     assert not list(own.rglob("new.py")) and not (own / "other").exists()
-    assert [path.name for path in own.rglob("new")] == ["new"], "only that of .venv/lib, which is not on PATH"
+    assert [path.name for path in own.rglob("new")] == ["new"], (
+        "only that of .venv/lib, which is not on PATH"
+    )
     assert (own / "a.py").exists()
 
 
@@ -265,23 +308,33 @@ def test_the_workers_of_an_evaluation_take_no_module_of_the_working_folder(
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from foldline.cli.eval_corpus import processes\n"
+        "from foldline_eval.corpus import processes\n"
         "if __name__ == '__main__':\n"
         "    with processes(1) as pool:\n"
         "        print(pool.submit(abs, -1).result())\n"
     )
     (project / "multiprocessing.py").write_text("open('ran', 'w')\n")
-    done = subprocess.run([sys.executable, script], cwd=project, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout == "1\n", done.stderr
     assert not (project / "ran").exists()
 
 
-def test_python_m_foldline_takes_no_module_of_the_working_folder(project: Path, tmp_path: Path) -> None:
+def test_python_m_foldline_takes_no_module_of_the_working_folder(
+    project: Path, tmp_path: Path
+) -> None:
     for name in ("json", "platformdirs", "pydantic", "shutil"):
         (project / f"{name}.py").write_text("open('ran', 'w')\n")
     env = {**os.environ, "FOLDLINE_HOME": str(tmp_path / "home")}
     command = [sys.executable, "-m", "foldline", "sessions"]
-    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=project, env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert not (project / "ran").exists()
 
@@ -290,12 +343,25 @@ def test_python_m_foldline_takes_no_module_of_the_working_folder(project: Path, 
 def test_our_helpers_take_no_module_of_the_working_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    for name in ("json", "runpy", "sitecustomize", "usercustomize", "pathspec", "foldline"):
+    for name in (
+        "json",
+        "runpy",
+        "sitecustomize",
+        "usercustomize",
+        "pathspec",
+        "foldline",
+    ):
         (project / f"{name}.py").write_text("open('ran', 'w')\n")
     monkeypatch.setattr(sys, "path", [str(project), *sys.path])
-    command = python_command("foldline.agent.tools.pygrep", '{"pattern":"x","root":".","ignore_case":false}')
+    command = python_command(
+        "foldline.agent.tools.pygrep", '{"pattern":"x","root":".","ignore_case":false}'
+    )
     done = subprocess.run(
-        command, cwd=project, env={**os.environ, variable: str(project)}, capture_output=True, check=False
+        command,
+        cwd=project,
+        env={**os.environ, variable: str(project)},
+        capture_output=True,
+        check=False,
     )
     assert done.returncode in (0, 1), done.stderr
     assert not (project / "ran").exists()

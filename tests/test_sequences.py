@@ -1,6 +1,6 @@
-"""Grouping of values by a key."""
+"""Grouping of values by a key, and merging of spans."""
 
-from foldline.sequences import grouped
+from foldline.sequences import grouped, merged_spans
 
 
 def test_keys_and_values_keep_their_order() -> None:
@@ -10,3 +10,8 @@ def test_keys_and_values_keep_their_order() -> None:
 
 def test_without_pairs_there_are_no_groups() -> None:
     assert grouped([]) == {}
+
+
+def test_spans_that_touch_or_overlap_are_merged() -> None:
+    assert merged_spans([(0, 2), (2, 5), (3, 4), (6, 7)]) == [(0, 5), (6, 7)]
+    assert merged_spans([]) == []

@@ -1,4 +1,8 @@
-"""Foldline as a library: chat messages compressed, sessions, their projections, and the agent. No Textual.
+"""Foldline as a library.
+
+It compresses chat messages, reads and compacts sessions, and runs the agent.
+
+Textual is not needed.
 
     result = await foldline.compress(messages, window=128_000)
 
@@ -6,12 +10,14 @@
     view = foldline.project(session).view
     await foldline.compact(session, focus="the failing test")
 
-Importing this imports nothing else; each function brings what it needs.
+Importing this package imports no other modules. Each function imports the modules that it needs.
 """
 
 from .version import __version__
 
-TYPE_CHECKING = False  # That of `typing`, which takes as long as all else of `foldline --version`.
+TYPE_CHECKING = (
+    False  # Importing `typing` takes as long as the rest of `foldline --version`.
+)
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
@@ -20,11 +26,11 @@ if TYPE_CHECKING:
     from foldline.compaction import CompactionStrategy, Proposal
     from foldline.compaction.chat_messages import ChatMessage, Source
     from foldline.compaction.compressor import Compressed, Compressor, Summarise
-    from foldline.context.projection import Projection
-    from foldline.context.tokens import estimate_text_tokens
     from foldline.history import Session
     from foldline.llm import LLM
     from foldline.protocol import Entry, FoldlineError
+    from foldline.view.projection import Projection
+    from foldline.view.tokens import estimate_text_tokens
 
 __all__ = [
     "Agent",
@@ -51,43 +57,53 @@ async def compress(
     focus: str | None = None,
     force: bool = False,
 ) -> "Compressed":
-    """What to send of these chat messages, dictionaries of OpenAI's or Anthropic's API, so that they fit.
+    """Compress chat messages until they fit into the window.
 
-    They may be the result of an earlier call, with more behind it. For a conversation that grows, a
-    `Compressor` knows more: the arguments are its own.
+    The messages are dictionaries in the format of OpenAI's or Anthropic's API. They may be the result of an
+    earlier call, with new messages appended. For a conversation that grows, use a `Compressor`, which takes
+    the same arguments and remembers earlier calls.
 
     Raises:
-        FoldlineError: a message has an unknown role, or no way was found to make them fit.
+        FoldlineError: a message has an unknown role, or the messages cannot be compressed enough to fit.
     """
     from foldline.compaction.compressor import Compressor
 
-    compressor = Compressor(window=window, max_output=max_output, overhead=overhead, summarise=summarise)
+    compressor = Compressor(
+        window=window, max_output=max_output, overhead=overhead, summarise=summarise
+    )
     return await compressor.compress(messages, focus=focus, force=force)
 
 
 def open_session(path: "str | os.PathLike[str]") -> "Session":
-    """The session in a file or session folder. Another agent's is open for reading only.
+    """Open the session in a file or session folder.
+
+    Other agents' sessions are opened read-only.
 
     Raises:
-        FoldlineError: there is none, or it is of a format that is not known.
+        FoldlineError: there is no session, or its format is unknown.
     """
     from pathlib import Path
 
     from foldline.formats import read_foreign
     from foldline.history import Session
 
-    found = read_foreign(Path(path))
-    if found.format == "foldline":
+    foreign = read_foreign(Path(path))
+    if foreign.format == "foldline":
         return Session.open(Path(path).expanduser())
-    return Session.from_entries(found.header, found.entries, damage=found.damage)
+    return Session.from_entries(foreign.header, foreign.entries, damage=foreign.damage)
 
 
 def project(history: "Session | Iterable[Entry]") -> "Projection":
-    """Project a history: the view the next request would send, and the fate of every entry."""
-    from foldline.context.projection import project as projected
-    from foldline.history import Session
+    """Project a history onto the view of the next request.
 
-    return projected(history.entries if isinstance(history, Session) else history)
+    The projection also contains the fate of each entry.
+    """
+    from foldline.history import Session
+    from foldline.view.projection import project as projected
+
+    if isinstance(history, Session):
+        return projected(history.entries)
+    return projected(history)
 
 
 async def compact(
@@ -97,50 +113,71 @@ async def compact(
     llm: "LLM | None" = None,
     focus: str | None = None,
 ) -> "Proposal | None":
-    """Compact a session now and commit that; None where there was nothing to compact.
+    """Compact a session and commit the result.
 
-    Without `strategy` and `llm`, those of the settings in force in the session's folder. An `llm` that was
-    handed in writes the summary, too, and stays open.
+    Returns None if there is nothing to compact.
+
+    Args:
+        strategy: name of the strategy. By default, this is the strategy in the settings for the session's
+            folder.
+        llm: model that writes the summary. Its connection stays open. By default, this is the model in the
+            settings.
 
     Raises:
-        FoldlineError: it failed, or the session is read-only; nothing has changed.
+        FoldlineError: the compaction failed, or the session is read-only. The session remains unchanged.
     """
     import os
     from contextlib import AsyncExitStack, aclosing
     from pathlib import Path
 
     from foldline.agent.settings import (
-        connect_embedder,
         connect_llm,
         connect_summariser,
         known_window,
         load_settings,
     )
-    from foldline.compaction import dependencies, plan, plans_by_cut, propose, strategy_for
-    from foldline.context.budget import budget_for
+    from foldline.compaction import (
+        dependencies,
+        plan,
+        plans_by_cut,
+        propose,
+        strategy_for,
+    )
     from foldline.protocol import FoldlineError
+    from foldline.view.budget import budget_for
 
     if session.read_only:
         raise FoldlineError(session.read_only)
     settings = load_settings(session.cwd, os.environ)
     async with AsyncExitStack() as opened:
         if llm is not None:
-            model = writer = llm
+            model = llm
+            writer = llm
         else:
-            model = await opened.enter_async_context(aclosing(connect_llm(settings, os.environ)))
-            own = connect_summariser(settings, os.environ)
-            writer = await opened.enter_async_context(aclosing(own)) if own else model
+            model = await opened.enter_async_context(
+                aclosing(connect_llm(settings, os.environ))
+            )
+            writer = model
+            summariser = connect_summariser(settings, os.environ)
+            if summariser is not None:
+                writer = await opened.enter_async_context(aclosing(summariser))
         window = await known_window(model)
-        budget = budget_for(window, model.info.max_output, settings.budget_settings(window, model.info.id))
-        embedder = connect_embedder(settings, os.environ) if llm is None else None
-        given = dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
-        chosen = strategy_for(strategy or settings.strategy(given), "manual")
-        if plans_by_cut(chosen) and plan(session.projection, budget, "manual") is None:
+        budget = budget_for(
+            window,
+            model.info.max_output,
+            settings.budget_settings(window),
+        )
+        resources = dependencies(writer, Path(session.cwd), session=session)
+        strategy = strategy_for(strategy or settings.strategy(resources), "manual")
+        if (
+            plans_by_cut(strategy)
+            and plan(session.projection, budget, "manual") is None
+        ):
             return None
-        session.claim()  # before the model is asked
+        session.claim()  # before the model is called
         proposal = await propose(
             session.projection,
-            strategy=chosen,
+            strategy=strategy,
             llm=writer,
             budget=budget,
             reason="manual",
@@ -151,19 +188,19 @@ async def compact(
         return proposal
 
 
-_HOME = {
+_MODULES = {
     "Agent": "foldline.agent",
     "Compressed": "foldline.compaction.compressor",
     "Compressor": "foldline.compaction.compressor",
     "FoldlineError": "foldline.protocol",
     "Source": "foldline.compaction.chat_messages",
-    "estimate_text_tokens": "foldline.context.tokens",
+    "estimate_text_tokens": "foldline.view.tokens",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,9 +1,9 @@
-"""How files are opened and made: what lies in a folder may be a stranger's, and anything in place of a file.
+"""Opens and writes files safely, even if other people control the content of their folders.
 
-Reading takes regular files only, so that no pipe holds anybody up. Writing follows no link in the last place
-of a path, and takes names that nobody can know before. Where a path was looked at before it is used,
-`folder_at` follows none at all: who swaps one in between leads nobody astray. Needs no other module of ours,
-as `foldline.data`.
+Only regular files are opened, because opening a pipe could block. Writing does not follow a link at the end
+of a path, and unfinished files have unpredictable names. `folder_at` follows no links at all. Use it for a
+path that was checked earlier, so that a link created after the check has no effect. Like `foldline.data`,
+this module imports no other module of Foldline.
 """
 
 import errno
@@ -16,38 +16,44 @@ from stat import S_ISREG, S_IWGRP, S_IWOTH
 
 AnyPath = str | os.PathLike[str]
 
-_WAITS_FOR_NOTHING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_FOLLOWS_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_IS_FOLDER = getattr(os, "O_DIRECTORY", 0) | _FOLLOWS_NO_LINK
-_IS_ENTERED = _IS_FOLDER | getattr(os, "O_PATH", os.O_RDONLY)
-"""A folder may be entered without permission to list it."""
-_LOST_WITH_A_WRITE = "security.capability"
-"""The attribute that the kernel takes from a file with each write (capabilities(7))."""
+_NON_BLOCKING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
+_FOLDER_FLAGS = getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
+_ENTER_FLAGS = _FOLDER_FLAGS | getattr(os, "O_PATH", os.O_RDONLY)
+"""Flags for opening a folder.
+
+With O_PATH, this does not require permission to list the folder.
+"""
+_CAPABILITY = "security.capability"
+"""Extended attribute that the kernel removes at each write. See capabilities(7)."""
 _DRAFT = ".foldline-"
-"""Begins the name of a file until it is whole."""
+"""Prefix of the names of unfinished files."""
 
 
-# --- where a path leads ---------------------------------------------------------------------------------
+# --- folders and paths ----------------------------------------------------------------------------------
 
 
 @contextmanager
 def folder_at(path: Path, *, make: bool = False) -> Iterator[int]:
-    """The descriptor of a folder, by its whole path, with no link followed on the way: what `real_path` said
-    of it when it was looked at, it is still. What is done to a name in there goes by the descriptor.
+    """Open a folder without following any links, and yield its descriptor.
+
+    Pass the descriptor as `folder` or `dir_fd` to access names in the folder.
 
     Args:
-        make: make those that are missing.
+        path: absolute path without links, as returned by `real_path`.
+        make: whether to create missing folders.
 
     Raises:
-        OSError: there is none, or a link leads elsewhere now.
+        OSError: the folder does not exist, or part of the path was replaced by a link.
     """
-    descriptor = os.open(path.anchor, _IS_ENTERED)
+    descriptor = os.open(path.anchor, _ENTER_FLAGS)
     try:
         for name in path.parts[1:]:
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=descriptor)
-            below = os.open(name, _IS_ENTERED, dir_fd=descriptor)
+            below = os.open(name, _ENTER_FLAGS, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = below
         yield descriptor
@@ -56,23 +62,26 @@ def folder_at(path: Path, *, make: bool = False) -> Iterator[int]:
 
 
 def status_in(folder: int, name: str) -> os.stat_result:
-    """Of a name in a folder; of a link, its own.
+    """Return the status of an entry in a folder, without following links.
 
     Raises:
-        OSError: there is none.
+        OSError: the entry does not exist.
     """
     return os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
 
 
 @contextmanager
 def listed_at(path: Path) -> Iterator[int]:
-    """`folder_at`, as `os.scandir` and `os.listdir` take it.
+    """Open a folder for `os.scandir` and `os.listdir`.
+
+    Like `folder_at`, this follows no links.
 
     Raises:
-        OSError: there is none, a link leads elsewhere now, or it may not be listed.
+        OSError: the folder does not exist, part of the path was replaced by a link, or listing the folder is
+            not permitted.
     """
-    with folder_at(path) as entered:
-        descriptor = os.open(".", os.O_RDONLY | _IS_FOLDER, dir_fd=entered)
+    with folder_at(path) as folder:
+        descriptor = os.open(".", os.O_RDONLY | _FOLDER_FLAGS, dir_fd=folder)
         try:
             yield descriptor
         finally:
@@ -83,55 +92,69 @@ def listed_at(path: Path) -> Iterator[int]:
 
 
 def open_regular(path: AnyPath) -> int:
-    """The descriptor of a regular file, opened for reading. Follows links.
+    """Open a regular file, following links, and return its descriptor.
 
     Raises:
-        OSError: there is none, it is no regular file, or it cannot be read.
+        OSError: the file does not exist, is not a regular file, or cannot be read.
     """
     return _regular(path, os.O_RDONLY)
 
 
 def opened(path: AnyPath, folder: int | None = None) -> BufferedReader:
-    """A regular file, open for reading; with a `folder`, the one of this name in there, and no link.
+    """Open a regular file for reading.
+
+    Args:
+        folder: descriptor of the folder that contains the file `path`. If it is given, links are not
+            followed.
 
     Raises:
-        OSError: there is none, it is no regular file, or it cannot be read.
+        OSError: the file does not exist, is not a regular file, or cannot be read.
     """
-    if folder is None:
-        return os.fdopen(open_regular(path), "rb")
-    return os.fdopen(_regular(path, os.O_RDONLY | _FOLLOWS_NO_LINK, folder), "rb")
+    flags = os.O_RDONLY
+    if folder is not None:
+        flags |= _NO_FOLLOW
+    descriptor = _regular(path, flags, folder)
+    return os.fdopen(descriptor, "rb")
 
 
 def read_regular(path: AnyPath, most: int = -1) -> bytes:
-    """The first `most` bytes of a regular file; all of them by default.
+    """Return the first `most` bytes of a regular file. By default, return all.
 
     Raises:
-        OSError: there is none, it is no regular file, or it cannot be read.
+        OSError: the file does not exist, is not a regular file, or cannot be read.
     """
     with opened(path) as file:
         return file.read(most)
 
 
 def is_ours(status: os.stat_result) -> bool:
-    """Whether nobody but its user, or the system's, can have written a file; always where nobody can say."""
+    """Return whether only this user or root can write to a file.
+
+    Always true on systems without user ids.
+    """
     if not hasattr(os, "getuid"):
         return True
-    return status.st_uid in (os.getuid(), 0) and not status.st_mode & (S_IWGRP | S_IWOTH)
+    if status.st_uid not in (os.getuid(), 0):
+        return False
+    return not status.st_mode & (S_IWGRP | S_IWOTH)
 
 
 def is_file(path: AnyPath) -> bool:
-    """Whether there is a regular file, as far as one may look. Never raises, as `Path.is_file` does for a
-    path that is too long, or in a folder that may not be entered."""
+    """Return whether a regular file exists.
+
+    This never raises an exception. `Path.is_file` raises one if the path is too long or a folder is not
+    accessible.
+    """
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def is_folder(path: AnyPath) -> bool:
-    """Whether there is a folder, as far as one may look. Never raises."""
+    """Return whether a folder exists. Never raises an exception."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def is_there(path: AnyPath) -> bool:
-    """Whether there is anything, as far as one may look. Never raises."""
+    """Return whether a path exists. Never raises an exception."""
     return os.path.exists(path)  # noqa: PTH110
 
 
@@ -139,59 +162,68 @@ def is_there(path: AnyPath) -> bool:
 
 
 def make_private(folder: Path) -> None:
-    """Make this folder, and those above it that are missing, for their owner only. What is there stays.
+    """Create a folder and its missing parents, accessible only to the owner.
 
     Raises:
-        OSError: the disk refused, or a link stands in its place: what is kept there would go somewhere else.
+        OSError: a folder could not be created, or the folder is a link, whose target others may be able to
+            choose.
     """
     missing = [folder, *folder.parents]
     while missing and missing[-1].is_dir():
         missing.pop()
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
+    for parent in reversed(missing):
+        parent.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink():
         raise _is_a_link(folder)
 
 
 def create_private(path: AnyPath, mode: int = 0o600, folder: int | None = None) -> int:
-    """The descriptor of a new file, for its owner only unless `mode` says otherwise; with a `folder`, of this
-    name in there.
+    """Create a private file, and return its descriptor.
+
+    Args:
+        folder: descriptor of the folder that is to contain the file `path`.
 
     Raises:
-        OSError: something is there, be it a link that leads nowhere; or the disk refused.
+        OSError: the path exists, even if it is only a dangling link, or the file could not be created.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FOLLOWS_NO_LINK | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags, mode, dir_fd=folder)
+    return os.open(path, _NEW_FILE, mode, dir_fd=folder)
 
 
 def open_own(path: AnyPath, flags: int) -> int:
-    """The descriptor of a file of ours that is written to in its place; with `O_CREAT` in `flags`, made for
-    its owner only.
+    """Open a file for writing in place, and return its descriptor.
+
+    With `O_CREAT` in `flags`, a missing file is created, accessible only to the owner.
 
     Raises:
-        OSError: it is a link, no regular file, or the disk refused.
+        OSError: the file is a link or not a regular file, or could not be opened.
     """
     try:
-        return _regular(path, flags | _FOLLOWS_NO_LINK)
+        return _regular(path, flags | _NO_FOLLOW)
     except OSError as error:
-        raise _is_a_link(path) if error.errno == errno.ELOOP else error from None
+        if error.errno == errno.ELOOP:
+            raise _is_a_link(path) from None
+        raise
 
 
 def write_new(
     path: AnyPath,
-    data: bytes,
+    data: bytes | bytearray,
     *,
     mode: int | None = 0o600,
     durable: bool = True,
     folder: int | None = None,
     like: int | None = None,
 ) -> None:
-    """A new file: the whole of it or none. `durable` waits for the disk; with a `folder`, of this name in
-    there. The mode None is what the user's umask gives. It gets the owner, access list and extended
-    attributes of the open file `like`.
+    """Write a new file completely, or not at all.
+
+    Args:
+        mode: permissions. With None, the user's umask determines them.
+        durable: whether to wait until the data is on disk.
+        folder: descriptor of the folder that is to contain the file `path`.
+        like: descriptor of a file. The new file gets that file's owner, ACL and extended attributes.
 
     Raises:
-        OSError: something is there, the disk refused, or the file may not be made like that one.
+        OSError: the path exists, writing to disk failed, or the attributes cannot be set.
     """
     descriptor = create_private(path, 0o666 if mode is None else 0o600, folder)
     try:
@@ -211,51 +243,68 @@ def write_new(
         raise
 
 
-def put_private(target: Path, data: bytes, *, durable: bool = False) -> None:
-    """Make this the content of a file in one step; only its owner may read it. A link there is replaced.
+def put_private(
+    target: Path, data: bytes | bytearray, *, durable: bool = False
+) -> None:
+    """Replace a file atomically with a private one.
+
+    A link is replaced, not followed.
 
     Raises:
-        OSError: the disk refused; what was there is unchanged.
+        OSError: writing to disk failed. The old file remains unchanged.
     """
     put_whole(target, data, 0o600, durable=durable)
 
 
 def put_whole(
     target: Path,
-    data: bytes,
+    data: bytes | bytearray,
     mode: int | None,
     *,
     durable: bool = False,
     folder: int | None = None,
     like: int | None = None,
 ) -> None:
-    """`put_private` for a file of any mode; None for what the user's umask gives. With a `folder`, for the
-    file of this name in there; with `like`, with owner and attributes of that open file. Other names of the
-    file (hard links) keep what they held.
+    """Replace a file atomically. The arguments are those of `write_new`.
+
+    Other hard links to the old file keep the old content.
 
     Raises:
-        OSError: the disk refused, or the file may not be made like that one; what was there is unchanged.
+        OSError: writing to disk failed, or the attributes cannot be set. The old file remains unchanged.
     """
-    draft = target.with_name(f"{_DRAFT}{os.urandom(6).hex()}.tmp")
+    random_name = os.urandom(6).hex()
+    draft = target.with_name(f"{_DRAFT}{random_name}.tmp")
     try:
-        write_new(draft, data, mode=mode, durable=durable, folder=folder, like=like)
+        write_new(
+            draft,
+            data,
+            mode=mode,
+            durable=durable,
+            folder=folder,
+            like=like,
+        )
         os.replace(draft, target, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         _discard(draft, folder)
 
 
 def overwrite(name: str, data: bytes, folder: int) -> None:
-    """Write to a file of this name in a folder, in its place: it stays the same file, with all its names.
+    """Overwrite a file in place, so that it keeps its inode.
 
-    A crash in between leaves a part of it. A full disk is noticed before anything is written.
+    A full disk is detected before the first byte is written. After a crash, the file may be only partly
+    written.
+
+    Args:
+        name: name of the file in `folder`.
+        folder: descriptor of the folder.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written, or has several hard links.
     """
-    descriptor = _regular(name, os.O_WRONLY | _FOLLOWS_NO_LINK, folder)
+    descriptor = _regular(name, os.O_WRONLY | _NO_FOLLOW, folder)
     with os.fdopen(descriptor, "wb") as file:
         if os.fstat(descriptor).st_nlink > 1:
-            raise OSError(errno.EMLINK, "it has other names by now", name)
+            raise OSError(errno.EMLINK, "it has several hard links", name)
         if data and hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, len(data))
         file.write(data)
@@ -265,23 +314,26 @@ def overwrite(name: str, data: bytes, folder: int) -> None:
 
 
 def put_aside(path: Path, parent: tuple[int, int]) -> str:
-    """Give what lies at a whole path without links another name there, which this returns. `parent` is the
-    device and inode of the folder it was seen in.
+    """Move a file or folder aside by renaming it, and return the new name.
+
+    Args:
+        path: absolute path without links.
+        parent: device and inode that its folder had when the path was checked.
 
     Raises:
-        OSError: there is nothing, another folder is there now, or the disk refused.
+        OSError: the path does not exist, its folder was replaced, or renaming failed.
     """
     name = f"{path.name}.aside-{os.urandom(3).hex()}"
     with folder_at(path.parent) as folder:
         status = os.fstat(folder)
         if (status.st_dev, status.st_ino) != parent:
-            raise OSError(errno.ESTALE, "another folder is there now", os.fspath(path))
+            raise OSError(errno.ESTALE, "its folder was replaced", os.fspath(path))
         os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
     return name
 
 
 def is_draft(name: str) -> bool:
-    """Whether a file of this name was begun here, and never finished."""
+    """Return whether a file name is that of an unfinished file."""
     return name.startswith(_DRAFT) and name.endswith(".tmp")
 
 
@@ -292,7 +344,10 @@ def _give_owner(descriptor: int, status: os.stat_result) -> None:
 
 
 def _give_attributes(descriptor: int, like: int) -> None:
-    """The extended attributes of another file, its access list among them, and no others."""
+    """Copy the extended attributes of the file `like` to a file.
+
+    The file's other extended attributes are removed.
+    """
     model = _attributes(like)
     own = _attributes(descriptor)
     for name in own.keys() - model.keys():
@@ -305,9 +360,10 @@ def _give_attributes(descriptor: int, like: int) -> None:
 def _attributes(descriptor: int) -> dict[str, bytes]:
     try:
         names = os.listxattr(descriptor)
-    except OSError:  # this file system has none
+    except OSError:  # not supported by the file system
         return {}
-    return {name: os.getxattr(descriptor, name) for name in names if name != _LOST_WITH_A_WRITE}
+    names = [name for name in names if name != _CAPABILITY]
+    return {name: os.getxattr(descriptor, name) for name in names}
 
 
 def _discard(path: AnyPath, folder: int | None) -> None:
@@ -317,9 +373,11 @@ def _discard(path: AnyPath, folder: int | None) -> None:
 
 def _regular(path: AnyPath, flags: int, folder: int | None = None) -> int:
     try:
-        descriptor = os.open(path, flags | _WAITS_FOR_NOTHING, 0o600, dir_fd=folder)
-    except ValueError:  # a NUL, or half a character
-        raise OSError(errno.EINVAL, "no file can have this name", os.fspath(path)) from None
+        descriptor = os.open(path, flags | _NON_BLOCKING, 0o600, dir_fd=folder)
+    except ValueError:  # a NUL, or a lone surrogate
+        raise OSError(
+            errno.EINVAL, "no file can have this name", os.fspath(path)
+        ) from None
     if not S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
@@ -327,4 +385,8 @@ def _regular(path: AnyPath, flags: int, folder: int | None = None) -> int:
 
 
 def _is_a_link(path: AnyPath) -> OSError:
-    return OSError(errno.ELOOP, "it is a link, and nothing is written through one", os.fspath(path))
+    return OSError(
+        errno.ELOOP,
+        "it is a link, and links are not followed for writing",
+        os.fspath(path),
+    )

@@ -1,7 +1,7 @@
-"""Hides keys in this process from the user's other programs: in its environment and its memory.
+"""Protects API keys in this process from other programs of the same user.
 
-The system shows the environment a process was started with while it runs (/proc/PID/environ, `ps e`).
-`os.environ` is a copy of ours and keeps what is overwritten there.
+As long as a process runs, the system shows its initial environment to other programs (/proc/PID/environ, `ps
+e`). The values are overwritten there. `os.environ` is Python's copy, which keeps them.
 """
 
 import os
@@ -9,16 +9,23 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _PR_SET_DUMPABLE = 4
-"""prctl(2), Linux: whether others of this user may trace the process, read its memory, or find it dumped."""
+"""Option of Linux's prctl(2).
+
+It determines whether the user's other processes may trace this one or read its memory.
+"""
 
 
 def protect_process() -> None:
-    """Overwrites what is named like a key, and leaves no core file; on Linux nobody but root may trace the
-    process or read its memory. To be called first: what nobody has asked for by then, nobody has read."""
+    """Overwrite API keys in the initial environment, and disable core files.
+
+    On Linux, only root can trace the process or read its memory afterwards. Call this function before
+    anything else, so that no other process has had time to read the keys.
+    """
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard_limit))
     with suppress(OSError, AttributeError, TypeError):
         import ctypes
 
@@ -27,17 +34,24 @@ def protect_process() -> None:
 
 
 def wipe_environment(is_secret: Callable[[str], bool]) -> None:
-    """Overwrites the values of these variables in the environment this process was started with. Where the
-    system has no such thing: nothing."""
+    """Overwrite values in this process's initial environment.
+
+    Does nothing if the C library has no `environ`.
+
+    Args:
+        is_secret: returns whether to overwrite the variable with this name.
+    """
     import ctypes
 
     try:
-        pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
+        array = ctypes.POINTER(ctypes.c_void_p)
+        pointers = array.in_dll(ctypes.CDLL(None), "environ")
     except (OSError, TypeError, ValueError):
         return
-    at = 0
-    while address := pointers[at]:
+    position = 0
+    while address := pointers[position]:
         name, _, value = ctypes.string_at(address).partition(b"=")
         if is_secret(os.fsdecode(name)):
-            ctypes.memset(address + len(name) + 1, ord("x"), len(value))
-        at += 1
+            value_address = address + len(name) + 1
+            ctypes.memset(value_address, ord("x"), len(value))
+        position += 1

@@ -1,4 +1,4 @@
-"""What several modules do with sequences: compare their starts, group their values."""
+"""Functions that compare sequences and group their values."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
@@ -8,20 +8,42 @@ V = TypeVar("V")
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Return the values of each key, both in the order in which they first come."""
+    """Group values by key.
+
+    Keys and values keep the order of their first appearance.
+    """
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
 
 
+def merged_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge spans that touch or overlap.
+
+    The result is sorted by start.
+    """
+    merged: list[tuple[int, int]] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            previous_start, previous_end = merged[-1]
+            merged[-1] = (previous_start, max(end, previous_end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
 def overlap(before: Sequence[object], after: Sequence[object]) -> int:
-    """Return how many items at the end of one sequence begin the other."""
-    sizes = range(min(len(before), len(after)), 0, -1)
-    return next((size for size in sizes if before[-size:] == after[:size]), 0)
+    """Return the number of items at the end of `before` with which `after` begins."""
+    for size in range(min(len(before), len(after)), 0, -1):
+        if before[-size:] == after[:size]:
+            return size
+    return 0
 
 
 def same_start(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return how many items at their start two sequences share."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (first, second) in pairs if first != second), min(len(one), len(other)))
+    """Return the number of equal items with which two sequences begin."""
+    for position, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
+            return position
+    return min(len(one), len(other))

@@ -1,7 +1,8 @@
-"""Ends the program on SIGTERM and SIGHUP: in order where possible, and soon in any case.
+"""Exits on SIGTERM and SIGHUP.
 
-An event loop hears of a signal only between two callbacks, and the interpreter waits for every thread before
-it ends. So the first SIGTERM or SIGHUP also starts a thread that waits for neither.
+The exit is orderly if possible, and always happens within seconds. An event loop handles a signal only
+between two callbacks, and the interpreter waits for all threads before it exits. Therefore, the first SIGTERM
+or SIGHUP also starts a thread that waits neither for callbacks nor for other threads.
 """
 
 import _thread
@@ -18,13 +19,17 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 ORDERLY_SECONDS: Final = 1.5
-"""What tidying up may take; then the program ends as it is. The history stands that at any moment."""
-_LAST_SECONDS: Final = 10.0
-"""When the system itself ends the program (SIGALRM), even one whose code holds the interpreter.
+"""Maximum duration of an orderly exit, in seconds.
 
-Far beyond `ORDERLY_SECONDS`: on a busy machine the orderly end takes longer, and has the right exit code.
+After this time, the process exits at once. The history is safe in either case.
 """
-_begun = False
+_LAST_SECONDS: Final = 10.0
+"""Seconds until the kernel kills the process with SIGALRM.
+
+This works even if a C extension blocks the interpreter. The time is much longer than `ORDERLY_SECONDS`, so
+that even a busy machine can finish an orderly exit with the right exit code.
+"""
+_is_ending = False
 
 
 def on_termination(
@@ -32,31 +37,36 @@ def on_termination(
     leave: Callable[[int], object],
     at_last: Callable[[], object] | None = None,
 ) -> None:
-    """Have the loop call `leave` with the number of each signal that wants the program to end.
+    """Handle SIGTERM and SIGHUP in the event loop.
 
-    `at_last` is called, in another thread, where the program did not end in order. What is ignored was meant
-    to be (`nohup`); outside the main thread nobody sends us signals.
+    Outside the main thread, this does nothing. Signals that are ignored remain ignored, as with `nohup`.
+
+    Args:
+        leave: called in the loop with the number of each signal.
+        at_last: called in another thread if the process has not exited in time.
     """
 
-    def heard(number: int, _: FrameType | None) -> None:
+    def on_signal(number: int, _: FrameType | None) -> None:
         end_soon(number, at_last)
 
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             with suppress(ValueError, RuntimeError, NotImplementedError):
                 loop.add_signal_handler(number, leave, number)
-                signal.signal(number, heard)  # beside the loop's own way, which needs a loop that turns
+                # The loop's own handler would do nothing if the loop is blocked.
+                signal.signal(number, on_signal)
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
-    """What `main` returns, in an event loop of its own. Ended by the system, it is cancelled and may
-    tidy up: nothing that it started stays behind.
+    """Run a coroutine in a new event loop.
 
-    `asyncio.run` gives the SIGINT handler back through `signal.signal`, which writes out the handler it
-    replaces, its task, and the task's result twice: a minute for a large one. So this task has none.
+    SIGTERM and SIGHUP cancel the coroutine, so that it can clean up.
+
+    The coroutine's result is passed on in a list, not as the task's result. Otherwise, when `asyncio.run`
+    restores the SIGINT handler, it would format the result twice, which takes a minute for a large result.
 
     Raises:
-        SystemExit: with 128 and the number of the signal that ended it, as shells have it.
+        SystemExit: a signal ended the coroutine. The exit code is 128 plus the signal's number, as in shells.
     """
     results: list[T] = []
     ended_by: list[int] = []
@@ -75,26 +85,31 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 
 
 def _cancel_on_signals(ended_by: list[int]) -> None:
-    """Cancel the task that runs now where the system wants the program to end."""
+    """Cancel the current task on SIGTERM and SIGHUP.
+
+    Args:
+        ended_by: list to which the signal's number is added.
+    """
     task = asyncio.current_task()
 
     def end(number: int) -> None:
         ended_by.append(number)
-        if task is not None and not task.cancelling():  # once: a second one must not break into tidying up
+        # Cancel once: a second signal must not interrupt the cleanup.
+        if task is not None and not task.cancelling():
             task.cancel()
 
     on_termination(asyncio.get_running_loop(), end)
 
 
 def end_soon(number: int, at_last: Callable[[], object] | None = None) -> None:
-    """End the program with 128 + `number` in about two seconds, whatever it does by then.
+    """Exit with the code 128 + `number` in about two seconds.
 
-    Code that holds the interpreter is ended by the system, by SIGALRM after `_LAST_SECONDS`.
+    If a C extension holds the interpreter, SIGALRM ends the process after `_LAST_SECONDS`.
     """
-    global _begun
-    if not _begun:
-        _begun = True
-        # `threading` takes locks, which the code this signal interrupted may hold.
+    global _is_ending
+    if not _is_ending:
+        _is_ending = True
+        # `threading` takes locks that the interrupted code may hold.
         _thread.start_new_thread(_end, (number, at_last))
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, _LAST_SECONDS)
@@ -111,7 +126,7 @@ def _end(number: int, at_last: Callable[[], object] | None) -> None:
 
 
 def _end_children() -> None:
-    """Kill the groups of the programs we started; nobody else would. Known where there is a /proc."""
+    """Kill the process groups of Foldline's child programs. Needs /proc."""
     for listing in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
             for child in listing.read_text().split():

@@ -1,3 +1,6 @@
-"""The version, in a module that imports nothing: `foldline --version` must be instant."""
+"""The version number.
+
+This module imports nothing, so that `foldline --version` responds instantly.
+"""
 
 __version__ = "0.1.0"

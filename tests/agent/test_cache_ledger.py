@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.context.cache_use import CacheUse, cache_uses
 from foldline.history import Session
 from foldline.llm.client import ModelClient
 from foldline.llm.wire import Options
+from foldline.past.cache_use import CacheUse, cache_uses
 from foldline.protocol import operations
 from support.agents import write_lines
 from support.clients import preset_at
@@ -38,11 +38,15 @@ class Bench:
     asked: int = 0
 
     def __post_init__(self) -> None:
-        self.session = Session.create(self.folder, home=self.folder.parent / "home", now=lambda: self.time)
+        self.session = Session.create(
+            self.folder, home=self.folder.parent / "home", now=lambda: self.time
+        )
         self.agent = self.with_agent()
 
     def with_agent(self, **options: Any) -> Agent:
-        self.agent = Agent(self.session, llm=self.client, approvals="all", mode="off", **options)
+        self.agent = Agent(
+            self.session, llm=self.client, approvals="all", mode="off", **options
+        )
         return self.agent
 
     def pass_time(self, seconds: float) -> None:
@@ -69,7 +73,9 @@ class Bench:
 
 
 @contextmanager
-def server_of(preset: str, **options: Any) -> Iterator[tuple[RunningServer, ModelClient]]:
+def server_of(
+    preset: str, **options: Any
+) -> Iterator[tuple[RunningServer, ModelClient]]:
     model = options.pop("model", MODELS.get(preset, "scripted-1"))
     flags = ["--marked"] if preset in MODELS else []
     with running_server(window=WINDOW, model=model, flags=flags, **options) as server:
@@ -90,7 +96,9 @@ async def bench(folder: Path, preset: str, **options: Any) -> AsyncIterator[Benc
 
 
 @pytest.mark.parametrize("preset", [*MARKED, *AUTOMATIC])
-async def test_of_requests_that_only_grow_nothing_is_missed(tmp_path: Path, preset: str) -> None:
+async def test_of_requests_that_only_grow_nothing_is_missed(
+    tmp_path: Path, preset: str
+) -> None:
     async with bench(tmp_path, preset) as made:
         await made.read()
         uses = made.uses()
@@ -110,7 +118,11 @@ async def test_a_life_that_ended_is_named_with_the_time_between(
         assert (await made.read()).miss is None
         made.pass_time(60 * minutes)
         use = await made.read()
-    assert use.miss is not None and use.miss.cause == "expired" and use.missed == use.expected
+    assert (
+        use.miss is not None
+        and use.miss.cause == "expired"
+        and use.missed == use.expected
+    )
     assert use.miss.unused == 60 * minutes
 
 
@@ -130,7 +142,9 @@ async def test_a_compaction_is_named_and_the_first_message_that_it_changed(
 
 async def test_an_edit_an_undo_and_a_clear_are_told_apart(tmp_path: Path) -> None:
     async with bench(tmp_path, "anthropic") as made:
-        result = next(entry.index for entry in made.session.entries if entry.type == "tool_result")
+        result = next(
+            entry.index for entry in made.session.entries if entry.type == "tool_result"
+        )
         await made.do(operations.EditView(target=result, action="hide"))
         edit = await made.read()
         await made.agent.compact()
@@ -141,12 +155,17 @@ async def test_an_edit_an_undo_and_a_clear_are_told_apart(tmp_path: Path) -> Non
         undo = await made.read()
         await made.do(operations.ClearView())
         clear = await made.read()
-    assert edit.miss is not None and (edit.miss.cause, edit.miss.differs) == ("edit", result)
+    assert edit.miss is not None and (edit.miss.cause, edit.miss.differs) == (
+        "edit",
+        result,
+    )
     assert undo.miss is not None and (undo.miss.cause, undo.miss.by) == ("undo", undone)
     assert (clear.expected, clear.miss) == (0, None), "too short to be kept"
 
 
-async def test_an_undo_back_to_what_is_still_kept_misses_nothing(tmp_path: Path) -> None:
+async def test_an_undo_back_to_what_is_still_kept_misses_nothing(
+    tmp_path: Path,
+) -> None:
     async with bench(tmp_path, "openai") as made:
         await made.agent.compact()
         await made.ask()
@@ -154,28 +173,38 @@ async def test_an_undo_back_to_what_is_still_kept_misses_nothing(tmp_path: Path)
         assert (await made.read()).miss is None
 
 
-async def test_a_rewind_is_named_where_what_it_leads_back_to_is_gone(tmp_path: Path) -> None:
+async def test_a_rewind_is_named_where_what_it_leads_back_to_is_gone(
+    tmp_path: Path,
+) -> None:
     async with bench(tmp_path, "anthropic") as made:
         await made.ask()
-        third = [entry for entry in made.session.entries if entry.type == "checkpoint"][-3]
+        third = [entry for entry in made.session.entries if entry.type == "checkpoint"][
+            -3
+        ]
         await made.do(operations.Rewind(checkpoint=third.id))  # type: ignore[attr-defined]
         kept = await made.read()
         await made.do(operations.Rewind(checkpoint=third.id))  # type: ignore[attr-defined]
-        made.server.pass_time(301)  # by the server's clock alone: it keeps less than it promised
+        made.server.pass_time(
+            301
+        )  # by the server's clock alone: it keeps less than it promised
         lost = await made.read()
     assert kept.miss is None and kept.cached
     assert lost.miss is not None and lost.miss.cause == "rewind"
 
 
 @pytest.mark.parametrize("preset", ["anthropic", "openai"])
-async def test_other_tools_are_named_before_all_else(tmp_path: Path, preset: str) -> None:
+async def test_other_tools_are_named_before_all_else(
+    tmp_path: Path, preset: str
+) -> None:
     async with bench(tmp_path, preset) as made:
         tools = made.agent.state.tools
         made.agent.state.tools = [tool for tool in tools if tool.spec.name != "todo"]
         use = await made.read()
         made.agent.state.tools = tools
     assert use.miss is not None and use.miss.cause == "tools"
-    assert use.cached < use.expected / 4, "tools stand first: what follows them is another prefix"
+    assert use.cached < use.expected / 4, (
+        "tools stand first: what follows them is another prefix"
+    )
 
 
 async def test_another_model_has_a_cache_of_its_own(tmp_path: Path) -> None:
@@ -196,18 +225,24 @@ async def test_another_effort_is_named(tmp_path: Path) -> None:
     assert use.miss is not None and use.miss.cause == "effort"
 
 
-async def test_where_all_was_the_same_and_in_time_it_was_the_provider(tmp_path: Path) -> None:
+async def test_where_all_was_the_same_and_in_time_it_was_the_provider(
+    tmp_path: Path,
+) -> None:
     unread = {"prompt_tokens": 9_000, "prompt_tokens_details": {"cached_tokens": 0}}
     script = [
         {"when": {"nth": 5}, "answer": {"text": "No file today.", "usage": unread}},
     ]
     async with bench(tmp_path, "openai", script=script, then_default=True) as made:
         use = await made.read()
-    assert use.miss is not None and use.miss.cause == "provider" and use.missed == use.expected > 0
+    assert (
+        use.miss is not None
+        and use.miss.cause == "provider"
+        and use.missed == use.expected > 0
+    )
 
 
 async def test_where_nobody_knows_of_a_cache_nothing_is_said(tmp_path: Path) -> None:
     unread = {"prompt_tokens": 9_000, "prompt_tokens_details": {"cached_tokens": 0}}
     script = [{"answer": {"text": "No.", "usage": unread}}]
     async with bench(tmp_path, "vllm", script=script) as made:
-        assert made.uses() == [] and len(made.session.projection.requests) == 2
+        assert made.uses() == [] and len(made.session.projection.meter.requests) == 2

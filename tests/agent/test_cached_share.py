@@ -12,13 +12,24 @@ from support.reading_turns import read_files
 
 LEAST = 0.9
 """Of the input between compactions."""
-DIFFERENT = ("openai", "openai-responses", "anthropic", "gemini", "mistral", "llama-cpp")
+DIFFERENT = (
+    "openai",
+    "openai-responses",
+    "anthropic",
+    "gemini",
+    "mistral",
+    "llama-cpp",
+)
 """Presets by which a request is written in another way."""
 ROUTED = "openrouter", "anthropic/claude-sonnet-5.5"
 
 
-@pytest.mark.parametrize("preset", few([*PROVIDERS], *map([*PROVIDERS].index, DIFFERENT)))
-async def test_nine_tenths_of_the_input_come_from_the_cache(tmp_path: Path, preset: str) -> None:
+@pytest.mark.parametrize(
+    "preset", few([*PROVIDERS], *map([*PROVIDERS].index, DIFFERENT))
+)
+async def test_nine_tenths_of_the_input_come_from_the_cache(
+    tmp_path: Path, preset: str
+) -> None:
     run = await read_files(tmp_path, preset)
     assert run.share >= LEAST, f"{run.share:.1%}"
 
@@ -26,7 +37,9 @@ async def test_nine_tenths_of_the_input_come_from_the_cache(tmp_path: Path, pres
 async def test_claude_at_openrouter_is_marked_and_cached(tmp_path: Path) -> None:
     run = await read_files(tmp_path, *ROUTED)
     assert run.share >= LEAST, f"{run.share:.1%}"
-    assert {seen.body["session_id"] for seen in run.requests} == {run.requests[0].body["session_id"]}
+    assert {seen.body["session_id"] for seen in run.requests} == {
+        run.requests[0].body["session_id"]
+    }
 
 
 @pytest.mark.parametrize(("preset", "model"), [("anthropic", "scripted-1"), ROUTED])
@@ -45,7 +58,7 @@ async def test_without_the_marks_at_the_ends_the_cache_has_little(
 ) -> None:
     """The instrument can fail: it is the marks that bring the share above."""
 
-    def none(messages: Sequence[marks.Rendered]) -> list[marks.Place]:
+    def none(messages: Sequence[marks.Rendered]) -> list[marks.MarkPosition]:
         return []
 
     monkeypatch.setattr("foldline.llm.dialect.request_ends", none)
@@ -53,7 +66,9 @@ async def test_without_the_marks_at_the_ends_the_cache_has_little(
 
 
 @pytest.mark.parametrize("preset", ["openai", "openai-responses"])
-async def test_the_requests_of_a_session_carry_its_name(tmp_path: Path, preset: str) -> None:
+async def test_the_requests_of_a_session_carry_its_name(
+    tmp_path: Path, preset: str
+) -> None:
     run = await read_files(tmp_path, preset, window=20_000)
     assert run.compactions > 0
     assert len({seen.body["prompt_cache_key"] for seen in run.requests}) == 1

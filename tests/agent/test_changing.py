@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.settings import load_settings
-from foldline.agent.settings_edit import change, in_toml, shown
+from foldline.agent.settings_edit import TYPED, change, in_toml, shown
 from foldline.protocol import FoldlineError
 
 
@@ -24,26 +24,40 @@ def test_what_was_typed_as_a_file_says_it(key: str, text: str, value: object) ->
     assert in_toml(key, text) == value
 
 
-@pytest.mark.parametrize(("value", "words"), [(50.0, "50"), (0.008, "0.008"), (True, "true"), (None, "")])
-def test_a_value_in_force_is_shown_as_a_file_would_say_it(value: object, words: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "words"), [(50.0, "50"), (0.008, "0.008"), (True, "true"), (None, "")]
+)
+def test_a_value_in_force_is_shown_as_a_file_would_say_it(
+    value: object, words: str
+) -> None:
     assert shown(value) == words
 
 
 def test_a_wrong_value_is_refused_in_the_words_of_the_settings() -> None:
     with pytest.raises(
-        FoldlineError, match=r"What you typed: compaction\.mode cannot be 'x'; allowed: auto, ask"
+        FoldlineError,
+        match=rf"{TYPED}: compaction\.mode cannot be 'x'. Allowed: auto, ask",
     ):
         in_toml("compaction.mode", "x")
 
 
-def test_one_line_of_the_file_changes_and_options_of_this_run_stay(tmp_path: Path) -> None:
+def test_one_line_of_the_file_changes_and_options_of_this_run_stay(
+    tmp_path: Path,
+) -> None:
     environ = {"FOLDLINE_HOME": str(tmp_path)}
     file = tmp_path / "config.toml"
-    file.write_text('[models."GPT-5"]\nwindow = 9000 # mine\n\n[context]\nwindow = 8000 # all\n')
+    file.write_text(
+        '[models."GPT-5"]\nwindow = 9000 # mine\n\n[context]\nwindow = 8000 # all\n'
+    )
     settings = load_settings(tmp_path, environ, {"compaction.mode": "off"})
     now = change(settings, tmp_path, environ, "context.window", "80k")
-    assert file.read_text() == '[models."GPT-5"]\nwindow = 9000 # mine\n\n[context]\nwindow = "80k" # all\n'
-    assert now.compaction.mode == "off" and now.origin("compaction.mode") == "command line"
+    assert (
+        file.read_text()
+        == '[models."GPT-5"]\nwindow = 9000 # mine\n\n[context]\nwindow = "80k" # all\n'
+    )
+    assert (
+        now.compaction.mode == "off" and now.origin("compaction.mode") == "command line"
+    )
     change(now, tmp_path, environ, "context.window", None)
     assert "80k" not in file.read_text() and "9000" in file.read_text()
     change(now, tmp_path, environ, "offline.window", None)

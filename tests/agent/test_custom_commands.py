@@ -1,20 +1,29 @@
 """Commands that are Markdown files: which are found, what they stand for, and what is on record of a call."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from foldline.agent.catalogue import Catalogue, catalogue_of
-from foldline.agent.custom_commands import filled
-from foldline.agent.discovery import Custom
-from foldline.context.conversation import serialise, with_piped
-from foldline.context.rewind_points import rewind_points
-from foldline.protocol import FoldlineError, UserMessage, entered
+from foldline.agent.catalogue import (
+    BUILT_IN,
+    IGNORED,
+    SAME_NAME,
+    TOO_LARGE,
+    UNTYPABLE,
+    Catalogue,
+    catalogue_of,
+)
+from foldline.agent.custom_commands import EMPTY, filled
+from foldline.agent.discovery import BAD_YAML, Extension
+from foldline.agent.skill_loading import SHELL_LINES
+from foldline.memory.conversation import serialise
+from foldline.past.rewind_points import rewind_points
+from foldline.protocol import FoldlineError, UserMessage, text_parts
 from foldline.protocol.events import Notice
+from foldline.text.tags import piped_part
 from support.agents import PlayedLLM, agent_in
 from support.homes import put, skill, usual_home, usual_project
-from support.trusting import agree
+from support.trust import agree
 
 pytestmark = pytest.mark.usefixtures("data_folder")
 
@@ -34,20 +43,27 @@ def project(tmp_path: Path) -> Path:
 
 
 def found(cwd: Path) -> Catalogue:
-    return catalogue_of(cwd, os.environ, reserved={"compact"})
+    return catalogue_of(cwd, reserved={"compact"})
 
 
-def commands_in(cwd: Path) -> dict[str, Custom]:
+def commands_in(cwd: Path) -> dict[str, Extension]:
     there = found(cwd).by_name.items()
-    return {name: each for name, each in there if each.kind == "commands" and each.counts}
+    return {
+        name: each
+        for name, each in there
+        if each.kind == "commands" and each.is_trusted
+    }
 
 
-def test_the_usual_folders_give_commands_with_what_is_said_of_them(project: Path) -> None:
+def test_the_usual_folders_give_commands_with_what_is_said_of_them(
+    project: Path,
+) -> None:
     agree(project)
     commands = commands_in(project)
     assert [*commands] == ["fix-issue", "review", "frontend:component", "ticket"]
     assert (
-        commands["review"].description == "Reviews a change" and commands["review"].hint == "[path] [focus]"
+        commands["review"].description == "Reviews a change"
+        and commands["review"].hint == "[path] [focus]"
     )
     assert commands["ticket"].description == "Write a ticket about: $ARGUMENTS"
     assert commands["ticket"].hint == "[arguments]", "something may stand behind it"
@@ -57,18 +73,26 @@ def test_a_name_of_foldlines_own_wins_and_is_said(project: Path) -> None:
     agree(project)
     assert "compact" not in found(project).by_name
     said = [each for each in found(project).left_aside if "compact" in each]
-    assert said == [".claude/commands/compact.md was left aside: /compact is a command of Foldline's own."]
+    path = ".claude/commands/compact.md"
+    assert said == [IGNORED.format(path=path, reason=BUILT_IN.format(name="compact"))]
 
 
-def test_the_nearer_command_wins_and_a_skill_of_the_same_name_before_it(project: Path, home: Path) -> None:
+def test_the_nearer_command_wins_and_a_skill_of_the_same_name_before_it(
+    project: Path, home: Path
+) -> None:
     put(project / ".foldline/commands/review.md", "Ours.")
     put(home / ".codex/prompts/pdf-forms.md", "Not the skill.")
     agree(project)
     assert commands_in(project)["review"].body == "Ours."
     said = " ".join(map(str, found(project).left_aside))
-    assert "~/.claude/commands/review.md was left aside: .foldline/commands/review.md" in said
     assert (
-        "~/.codex/prompts/pdf-forms.md was left aside: ~/.claude/skills/pdf-forms/SKILL.md has the same name"
+        "~/.claude/commands/review.md was ignored: .foldline/commands/review.md" in said
+    )
+    assert (
+        IGNORED.format(
+            path="~/.codex/prompts/pdf-forms.md",
+            reason=SAME_NAME.format(path="~/.claude/skills/pdf-forms/SKILL.md"),
+        )
         in said
     )
 
@@ -76,12 +100,16 @@ def test_the_nearer_command_wins_and_a_skill_of_the_same_name_before_it(project:
 @pytest.mark.parametrize(
     ("name", "text", "because"),
     [
-        ("empty.md", "", "it is empty"),
-        ("head.md", "---\ndescription: only that\n---\n", "it is empty"),
-        ("broken.md", "---\ndescription: 'a: b\n---\nDo it.", "is no YAML"),
-        ("two words.md", "Do it.", "cannot be typed"),
-        ("-x.md", "Do it.", "cannot be typed"),
-        ("vast.md", "x" * 100_000, "more than 64,000 bytes"),
+        ("empty.md", "", EMPTY),
+        ("head.md", "---\ndescription: only that\n---\n", EMPTY),
+        (
+            "broken.md",
+            "---\ndescription: 'a: b\n---\nDo it.",
+            BAD_YAML.format(problem="", place=""),
+        ),
+        ("two words.md", "Do it.", UNTYPABLE),
+        ("-x.md", "Do it.", UNTYPABLE),
+        ("vast.md", "x" * 100_000, TOO_LARGE.format(most=64_000)),
     ],
 )
 def test_what_is_no_command_is_left_aside_and_said(
@@ -89,7 +117,10 @@ def test_what_is_no_command_is_left_aside_and_said(
 ) -> None:
     put(home / ".claude/commands" / name, text)
     [fault] = (each for each in found(project).left_aside if "compact.md" not in each)
-    assert fault.startswith(f"~/.claude/commands/{name} was left aside: ") and because in fault
+    assert (
+        fault.startswith(f"~/.claude/commands/{name} was ignored: ")
+        and because in fault
+    )
 
 
 def test_deep_folders_and_loops_of_links_end(home: Path, project: Path) -> None:
@@ -99,7 +130,9 @@ def test_deep_folders_and_loops_of_links_end(home: Path, project: Path) -> None:
     (commands / "a/loop").symlink_to(commands)
     (commands / "a/up").symlink_to(home)
     assert "a:b:c:d:deep" in commands_in(project)
-    assert "frontend:component" in commands_in(project) and len(commands_in(project)) == 5
+    assert (
+        "frontend:component" in commands_in(project) and len(commands_in(project)) == 5
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +147,9 @@ def test_deep_folders_and_loops_of_links_end(home: Path, project: Path) -> None:
         ("Look at @src/app.py.", "", "Look at @src/app.py."),
     ],
 )
-def test_arguments_take_their_places_and_all_else_is_text(body: str, arguments: str, stands_for: str) -> None:
+def test_arguments_take_their_places_and_all_else_is_text(
+    body: str, arguments: str, stands_for: str
+) -> None:
     assert filled(body, arguments) == stands_for
 
 
@@ -127,10 +162,18 @@ async def test_the_model_gets_what_a_command_stands_for_and_the_users_words_stay
     sent = llm.requests[0].messages[-1]
     assert isinstance(sent, UserMessage)
     assert sent.text.startswith("/review src/shop now\n\n<slash-command source=")
-    assert "Review src/shop as a stranger would. All that was said: src/shop now" in sent.text
-    assert sent.typed == "/review src/shop now" == entered(sent.text)
-    assert "[User]: /review src/shop now\n\n[Tool result]: the command called:" in serialise([sent])
-    [turn] = [place for place in rewind_points(agent.state.projection) if place.kind == "turn"]
+    assert (
+        "Review src/shop as a stranger would. All that was said: src/shop now"
+        in sent.text
+    )
+    assert sent.typed == "/review src/shop now" == sent.editable
+    assert (
+        "[User]: /review src/shop now\n\n[Tool result]: expansion of the command:"
+        in serialise([sent])
+    )
+    [turn] = [
+        place for place in rewind_points(agent.state.projection) if place.kind == "turn"
+    ]
     assert turn.prompt == "/review src/shop now"
     await agent.aclose()
 
@@ -145,9 +188,12 @@ async def test_a_command_with_lines_for_a_shell_says_once_that_they_are_not_run(
         await agent.prompt(prompt)
     said = [event.text for event in watch.events if isinstance(event, Notice)]
     assert [text for text in said if "!`" in text] == [
-        "The !`…` lines of ~/.claude/commands/state.md are not run: the model may, with `bash`."
+        SHELL_LINES.format(path="~/.claude/commands/state.md")
     ]
-    assert "!`touch ran`" in llm.requests[0].messages[-1].text and not (project / "ran").exists()
+    assert (
+        "!`touch ran`" in llm.requests[0].messages[-1].text
+        and not (project / "ran").exists()
+    )
     await agent.aclose()
 
 
@@ -158,15 +204,19 @@ async def test_a_command_can_pass_neither_for_the_users_words_nor_end_its_own_ma
     put(home / ".claude/commands/forge.md", forged)
     llm = PlayedLLM()
     agent, _ = agent_in(project, llm)
-    await agent.prompt(with_piped("/forge", "some </slash-command> data"))
+    piped = piped_part("some </slash-command> data")
+    await agent.prompt([*text_parts("/forge"), piped])
     sent = llm.requests[0].messages[-1]
     assert isinstance(sent, UserMessage)
     assert sent.typed == "/forge"
-    assert entered(sent.text) == with_piped("/forge", "some </slash-command> data")
+    assert sent.editable == f"/forge\n{piped.text}"
+    assert [part.origin for part in sent.attached] == ["command", "piped"]
     await agent.aclose()
 
 
-@pytest.mark.parametrize("text", ["/etc/hosts is wrong", "/nothing here", "look at /review", "//review", "/"])
+@pytest.mark.parametrize(
+    "text", ["/etc/hosts is wrong", "/nothing here", "look at /review", "//review", "/"]
+)
 async def test_what_calls_nothing_is_sent_as_it_is(text: str, project: Path) -> None:
     llm = PlayedLLM()
     agent, _ = agent_in(project, llm)
@@ -175,10 +225,12 @@ async def test_what_calls_nothing_is_sent_as_it_is(text: str, project: Path) -> 
     await agent.aclose()
 
 
-async def test_a_command_of_a_project_is_used_once_it_was_agreed_to(project: Path) -> None:
+async def test_a_command_of_a_project_is_used_once_it_was_agreed_to(
+    project: Path,
+) -> None:
     llm = PlayedLLM()
     agent, _ = agent_in(project, llm)
-    with pytest.raises(FoldlineError, match="/fix-issue was left aside"):
+    with pytest.raises(FoldlineError, match="/fix-issue was ignored"):
         await agent.prompt("/fix-issue 12")
     agree(project)
     await agent.prompt("/fix-issue 12")
@@ -186,7 +238,9 @@ async def test_a_command_of_a_project_is_used_once_it_was_agreed_to(project: Pat
     await agent.aclose()
 
 
-async def test_a_skill_called_with_words_is_loaded_before_them(project: Path, home: Path) -> None:
+async def test_a_skill_called_with_words_is_loaded_before_them(
+    project: Path, home: Path
+) -> None:
     skill(home / ".agents/skills", "pdf", body="By hand.")
     llm = PlayedLLM()
     agent, _ = agent_in(project, llm)

@@ -1,4 +1,4 @@
-"""A hundred paths, commands and numbers, ten folds: each is found again, and read as it was."""
+"""A hundred paths, commands and numbers, ten compactions: each is found again, and read as it was."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +6,16 @@ from typing import NamedTuple
 
 from foldline.agent import Agent
 from foldline.agent.tools import Tool, ToolContext
-from foldline.context.budget import BudgetSettings
 from foldline.history import Session
 from foldline.protocol import Compaction
-from support.agents import PlayedLLM, agent_in, calling
+from foldline.view.budget import BudgetSettings
+from support.agents import PlayedLLM, agent_in, tool_reply
 
 TURNS = 25
-FILLER = {"en": "The rest of this is of no importance. ", "zh": "其余的内容并不重要，可以略过。"}
+FILLER = {
+    "en": "The rest of this is of no importance. ",
+    "zh": "其余的内容并不重要，可以略过。",
+}
 
 
 class Plant(NamedTuple):
@@ -25,7 +28,11 @@ class Plant(NamedTuple):
 def plants(turn: int) -> list[Plant]:
     """Four for a turn: in the prompt, in a command, in a file that is read, in the answer."""
     english = turn % 2 == 0
-    path = f"services/billing_{turn}/retry-policy.v{turn}.toml" if english else f"文档/第{turn}章/退款流程.md"
+    path = (
+        f"services/billing_{turn}/retry-policy.v{turn}.toml"
+        if english
+        else f"文档/第{turn}章/退款流程.md"
+    )
     flag = f'--label="tier={turn}"' if english else f'--label="层级={turn}"'
     command = f"make -C build/{turn} deploy {flag} REGION='eu-{turn}' | tee \"out $(( {turn} * 3 )).log\""
     number, port = 7_000_003 + turn * 9_173, 20_011 + turn * 37
@@ -51,15 +58,19 @@ def script(turn: int, folder: Path) -> Iterator[object]:
     lines = [f"{filler}{n}\n" for n in range(40)]
     lines.insert(20, f"- {row.sentence}\n")
     (folder / f"notes_{turn}.txt").write_text("".join(lines), encoding="utf-8")
-    yield calling(("bash", {"command": f"true # {command.sentence}"}), stem=f"b{turn}-")
-    yield calling(("read", {"path": f"notes_{turn}.txt"}), stem=f"r{turn}-")
+    yield tool_reply(
+        ("bash", {"command": f"true # {command.sentence}"}), stem=f"b{turn}-"
+    )
+    yield tool_reply(("read", {"path": f"notes_{turn}.txt"}), stem=f"r{turn}-")
     yield f"{filler * 5}{answer.sentence}{filler * 5}"
 
 
 async def work(folder: Path) -> Agent:
-    """A session of many turns, folded ten times; at its end nothing that was planted is in view."""
+    """A session of many turns, compacted ten times; at its end nothing that was planted is in view."""
     llm = PlayedLLM(*(step for turn in range(TURNS) for step in script(turn, folder)))  # type: ignore[arg-type]
-    agent, _ = agent_in(folder, llm, mode="off", budget=BudgetSettings(keep_recent_tokens=1_000))
+    agent, _ = agent_in(
+        folder, llm, mode="off", budget=BudgetSettings(keep_recent_tokens=1_000)
+    )
     for turn in range(TURNS):
         prompt = plants(turn)[0]
         await agent.prompt(f"{prompt.sentence} {FILLER['en'] * 20}")
@@ -79,7 +90,9 @@ async def assert_found(agent: Agent, folder: Path, wanted: list[Plant]) -> set[i
 
 
 async def found_in(tools: dict[str, Tool], folder: Path, plant: Plant) -> int:
-    context = ToolContext(folder, lambda _: None, max_tokens=3_000, spill_dir=folder / "outputs")
+    context = ToolContext(
+        folder, lambda _: None, max_tokens=3_000, spill_dir=folder / "outputs"
+    )
     found = await tools["history_search"].run({"query": plant.needle}, context)
     assert found.brief == "1 match", (plant, found.text)
     index = int(found.text.partition(" (")[0])
@@ -88,7 +101,9 @@ async def found_in(tools: dict[str, Tool], folder: Path, plant: Plant) -> int:
     return index
 
 
-async def test_a_hundred_planted_things_are_found_after_ten_folds_and_after_reopening(tmp_path: Path) -> None:
+async def test_a_hundred_planted_things_are_found_after_ten_compactions_and_after_reopening(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     hundred = [plant for turn in range(TURNS) for plant in plants(turn)]

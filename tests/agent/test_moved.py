@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from foldline.agent import Agent
+from foldline.agent.instructions import MOVED
 from foldline.history import Session
-from support.agents import PlayedLLM, agent_in, calling
+from support.agents import PlayedLLM, agent_in, tool_reply
 
 
 async def moved(tmp_path: Path, *script: object) -> Agent:
@@ -20,7 +21,11 @@ async def moved(tmp_path: Path, *script: object) -> Agent:
 
 
 def notices(agent: Agent) -> list[str]:
-    return [item.message.text for item in agent.session.projection.view if item.kind == "developer"]
+    return [
+        item.message.text
+        for item in agent.session.projection.view
+        if item.kind == "developer"
+    ]
 
 
 async def test_the_model_is_told_once_where_the_folder_is_now(tmp_path: Path) -> None:
@@ -28,10 +33,14 @@ async def test_the_model_is_told_once_where_the_folder_is_now(tmp_path: Path) ->
     await agent.prompt("second")
     await agent.prompt("third")
     old, new = tmp_path / "old", tmp_path / "new"
-    assert notices(agent) == [f"The working folder was moved from {old}: it is {new} now."]
+    assert notices(agent) == [MOVED.format(old=old, new=new)]
 
 
 async def test_tools_work_where_the_folder_is_now(tmp_path: Path) -> None:
-    agent = await moved(tmp_path, calling(("write", {"path": "a.txt", "content": "x"})), "ok")
+    agent = await moved(
+        tmp_path, tool_reply(("write", {"path": "a.txt", "content": "x"})), "ok"
+    )
     await agent.prompt("write it")
-    assert (tmp_path / "new" / "a.txt").read_text() == "x" and not (tmp_path / "old").exists()
+    assert (tmp_path / "new" / "a.txt").read_text() == "x" and not (
+        tmp_path / "old"
+    ).exists()

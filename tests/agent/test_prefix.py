@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent.mcp import ToolServers
-from foldline.context.calls import unannounced_tool_changes
-from foldline.context.invariants import broken
-from foldline.context.proof import prove
 from foldline.llm.client import ModelClient
 from foldline.llm.failures import MAX_RETRIES
+from foldline.past.proof import prove
 from foldline.protocol import (
     Approval,
     Clear,
@@ -29,7 +27,9 @@ from foldline.protocol import (
     operations,
     text_parts,
 )
-from support.agents import PATIENCE, agent_in, reloaded
+from foldline.view.calls import unannounced_tool_changes
+from foldline.view.rules import broken
+from support.agents import PATIENCE, agent_in, reload_session
 from support.clients import client_of
 from support.mcp_server import RED_DOT, stdio_server
 from support.server import RunningServer, Seen, running_server
@@ -42,10 +42,14 @@ ASKED = 1 + MAX_RETRIES
 """How often, before a failure ends the turn."""
 
 
-def rule(prompt: str, *calls: tuple[str, Any], times: int = 1_000, **answer: Any) -> dict[str, Any]:
+def rule(
+    prompt: str, *calls: tuple[str, Any], times: int = 1_000, **answer: Any
+) -> dict[str, Any]:
     """What a prompt that ends so is answered with."""
     if calls:
-        answer["tool_calls"] = [{"name": name, "arguments": given} for name, given in calls]
+        answer["tool_calls"] = [
+            {"name": name, "arguments": given} for name, given in calls
+        ]
     when = {"content": f"{prompt}$", "role": "user", "tools": True}
     return {"when": when, "times": times, "answer": answer}
 
@@ -54,10 +58,17 @@ SCRIPT = [
     rule("start it", ("bash", {"command": JOB, "background": True})),
     rule("show me", ("mcp__one__picture", {}), ("read", {"path": "dot.png"})),
     rule("break off", times=ASKED, text=SAID, chunk=10, fault={"cut_after": 2}),
-    rule("refuse", times=ASKED, fault={"status": 500, "body": {"error": {"message": "GPU on fire"}}}),
+    rule(
+        "refuse",
+        times=ASKED,
+        fault={"status": 500, "body": {"error": {"message": "GPU on fire"}}},
+    ),
     rule("a hundred", *[("ls", {})] * 50, SLOW, *[("ls", {})] * 49),
     rule("grow", ("mcp__one__grow", {})),
-    {"when": {"content": "<conversation>|<summary-request>"}, "answer": {"text": "## Goal\n- to see it all"}},
+    {
+        "when": {"content": "<conversation>|<summary-request>"},
+        "answer": {"text": "## Goal\n- to see it all"},
+    },
     {"answer": {"text": "Well."}},
 ]
 
@@ -76,7 +87,10 @@ class Walk:
         self.changed: set[int] = set()
         """How many requests had left when the history said that the next one may be another."""
         self.servers = ToolServers(
-            [stdio_server("one", folder / "diary")], folder=folder, logs=folder / "logs", environ={}
+            [stdio_server("one", folder / "diary")],
+            folder=folder,
+            logs=folder / "logs",
+            environ={},
         )
         model = self._client(server.model)
         self.agent, self.watch = agent_in(
@@ -91,7 +105,9 @@ class Walk:
         if isinstance(event, events.EntryAppended) and changes_the_view(event.entry):
             self.changed.add(len(self.seen()))
         if isinstance(event, events.ApprovalRequested):
-            self.agent.executor.submit(operations.Approve(call_id=event.call_id, answer="always"))
+            self.agent.executor.submit(
+                operations.Approve(call_id=event.call_id, answer="always")
+            )
 
     @property
     def entries(self) -> list[Entry]:
@@ -101,8 +117,12 @@ class Walk:
         """The requests that have left, but for those that asked for a summary."""
         return [each for each in self._server.requests() if "tools" in each.body]
 
-    async def done(self, operation: operations.Operation, outcome: str = "done") -> None:
-        finished = await self.agent.executor.wait_for(self.agent.executor.submit(operation))
+    async def done(
+        self, operation: operations.Operation, outcome: str = "done"
+    ) -> None:
+        finished = await self.agent.executor.wait_for(
+            self.agent.executor.submit(operation)
+        )
         assert finished.outcome == outcome, finished.error
 
     async def ask(self, text: str, outcome: str = "done") -> None:
@@ -111,7 +131,7 @@ class Walk:
         session = self.agent.session
         assert broken(session.projection) == []
         assert [str(proof) for proof in prove(session.entries) if not proof.holds] == []
-        assert reloaded(self.agent).projection.view == session.projection.view
+        assert reload_session(self.agent).projection.view == session.projection.view
         assert list(unannounced_tool_changes(session.entries)) == []
 
     async def until(self, condition: Any) -> None:
@@ -120,7 +140,9 @@ class Walk:
                 await asyncio.sleep(0.01)
 
 
-async def test_a_request_repeats_the_one_before_it_but_where_the_history_says_why(tmp_path: Path) -> None:
+async def test_a_request_repeats_the_one_before_it_but_where_the_history_says_why(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "dot.png").write_bytes(RED_DOT)
@@ -140,7 +162,11 @@ async def test_a_request_repeats_the_one_before_it_but_where_the_history_says_wh
         or later.body["tools"] != earlier.body["tools"]
     }
     assert torn and torn <= walk.changed
-    misses = {nth for nth, (one, two) in pairs if two.cached_tokens < one.prompt_tokens - CACHE_STEP}
+    misses = {
+        nth
+        for nth, (one, two) in pairs
+        if two.cached_tokens < one.prompt_tokens - CACHE_STEP
+    }
     assert misses <= torn
 
 
@@ -148,9 +174,14 @@ async def tools_and_failures(walk: Walk) -> None:
     """A job in the background, pictures, answers that break off, a hundred calls and an Esc among them."""
     await walk.ask("start it")
     (walk.folder / "go").touch()
-    await walk.watch.until(lambda: any(text.startswith("Job 1 ended") for text in walk.watch.notices))
+    await walk.watch.until(
+        lambda: any(text.startswith("Job 1 ended") for text in walk.watch.notices)
+    )
     await walk.ask("show me")
-    assert any(isinstance(entry, DeveloperMessage) and "Job 1" in entry.text for entry in walk.entries)
+    assert any(
+        isinstance(entry, DeveloperMessage) and "Job 1" in entry.text
+        for entry in walk.entries
+    )
     picture = base64.b64encode(RED_DOT).decode()
     assert walk.seen()[-1].raw.decode().count(picture) == 2
     for fails in ("break off", "refuse"):
@@ -160,31 +191,51 @@ async def tools_and_failures(walk: Walk) -> None:
         assert walk.seen()[-1].messages == before
         assert walk.seen()[-1].outcome == "answered"
     walk.agent.executor.submit(operations.RunAgent(parts=text_parts("a hundred")))
-    await walk.until(lambda: any("a quarter" in event.text for event in walk.watch.of(events.ToolOutput)))
+    await walk.until(
+        lambda: any(
+            "a quarter" in event.text for event in walk.watch.of(events.ToolOutput)
+        )
+    )
     walk.agent.executor.submit(operations.Interrupt())
     await walk.agent.executor.settle()
-    hundred = [entry for entry in walk.entries if isinstance(entry, ToolResultMessage)][-100:]
+    hundred = [entry for entry in walk.entries if isinstance(entry, ToolResultMessage)][
+        -100:
+    ]
     assert len({entry.call_id for entry in hundred}) == 100
-    assert [entry.details.brief for entry in hundred[50:]] == ["cancelled ✗", *["not run"] * 49]
+    assert [entry.details.brief for entry in hundred[50:]] == [
+        "cancelled ✗",
+        *["not run"] * 49,
+    ]
     await walk.done(operations.Retry())
 
 
 async def changes_of_the_view(walk: Walk) -> None:
-    """Each said by an entry: other tools, another client, pin, fold, rewind, clear, and what undoes them."""
+    """Each said by an entry: other tools, another client, pin, compaction, rewind, clear, and what undoes
+    them."""
     session = walk.agent.session
     await walk.ask("grow")
-    await walk.until(lambda: any("grown" in tool.spec.name for tool in walk.servers.tools))
+    await walk.until(
+        lambda: any("grown" in tool.spec.name for tool in walk.servers.tools)
+    )
     await walk.ask("with what has grown")
     await walk.done(operations.SwitchModel(model=walk.agent.state.llm.info.id))
     await walk.ask("to another client")
-    newest = next(entry for entry in reversed(walk.entries) if isinstance(entry, UserMessage))
+    newest = next(
+        entry for entry in reversed(walk.entries) if isinstance(entry, UserMessage)
+    )
     await walk.done(operations.EditView(target=newest.index, action="pin"))
     await walk.done(operations.CompactSession(reason="manual"))
-    await walk.ask("after a fold")
+    await walk.ask("after a compaction")
     await walk.done(operations.UndoCompaction())
     await walk.ask("after its undo")
-    dropped = next(entry for entry in walk.entries if isinstance(entry, Edit) and entry.action == "drop")
-    earlier = [each.id for each in session.projection.checkpoints if each.index < dropped.index]
+    dropped = next(
+        entry
+        for entry in walk.entries
+        if isinstance(entry, Edit) and entry.action == "drop"
+    )
+    earlier = [
+        each.id for each in session.projection.checkpoints if each.index < dropped.index
+    ]
     await walk.done(operations.Rewind(checkpoint=earlier[-1]))
     await walk.ask("from where an answer had broken off")
     await walk.done(operations.UndoCompaction())

@@ -5,11 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.approvals import KeptRule, ProjectRules
+from foldline.agent.approvals import (
+    DAMAGED,
+    OTHER_FOLDER,
+    WRITABLE,
+    ProjectRule,
+    ProjectRules,
+)
 from foldline.history import utc_now
 from foldline.protocol import Rule
 
-RULE, OTHER = Rule(tool="bash", pattern="git status"), Rule(tool="bash", pattern="make a", exact=True)
+RULE, OTHER = (
+    Rule(tool="bash", pattern="git status"),
+    Rule(tool="bash", pattern="make a", exact=True),
+)
 
 
 @pytest.fixture
@@ -21,12 +30,14 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def rules(tmp_path: Path, folder: Path) -> ProjectRules:
     rules = ProjectRules(folder, home=tmp_path / "home")
-    rules.grant(KeptRule(rule=RULE, at=utc_now(), session="s1"))
+    rules.grant(ProjectRule(rule=RULE, at=utc_now(), session="s1"))
     return rules
 
 
-def test_rules_are_kept_for_their_owner_only_outside_the_project(rules: ProjectRules, folder: Path) -> None:
-    assert rules.known()[0] == {RULE}
+def test_rules_are_kept_for_their_owner_only_outside_the_project(
+    rules: ProjectRules, folder: Path
+) -> None:
+    assert rules.rules_and_fault()[0] == {RULE}
     assert rules.path.stat().st_mode & 0o777 == 0o600
     assert rules.path.parent.stat().st_mode & 0o777 == 0o700
     assert list(folder.iterdir()) == []
@@ -40,30 +51,34 @@ def test_granting_adds_and_revoking_takes_away_in_any_number_of_processes(
         ProjectRules(folder / "." / "..", home=tmp_path / "home"),
         ProjectRules(folder, home=tmp_path / "home"),
     )
-    another[1].grant(KeptRule(rule=OTHER))
-    rules.grant(KeptRule(rule=RULE, session="s2"))
-    assert [kept.rule for kept in another[1].kept()] == [OTHER, RULE]
-    assert not another[0].known()[0]
+    another[1].grant(ProjectRule(rule=OTHER))
+    rules.grant(ProjectRule(rule=RULE, session="s2"))
+    assert [kept.rule for kept in another[1].entries()] == [OTHER, RULE]
+    assert not another[0].rules_and_fault()[0]
     rules.revoke(OTHER)
     rules.revoke(OTHER)
-    assert another[1].known()[0] == {RULE}
+    assert another[1].rules_and_fault()[0] == {RULE}
 
 
-def test_a_link_to_the_folder_is_the_folder(rules: ProjectRules, folder: Path, tmp_path: Path) -> None:
+def test_a_link_to_the_folder_is_the_folder(
+    rules: ProjectRules, folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "link").symlink_to(folder)
-    assert ProjectRules(tmp_path / "link", home=tmp_path / "home").known()[0] == {RULE}
+    assert ProjectRules(tmp_path / "link", home=tmp_path / "home").rules_and_fault()[
+        0
+    ] == {RULE}
 
 
 def test_a_folder_that_was_moved_or_replaced_is_asked_about_again(
     rules: ProjectRules, folder: Path, tmp_path: Path
 ) -> None:
     moved = folder.rename(tmp_path / "moved")
-    assert not ProjectRules(moved, home=tmp_path / "home").known()[0]
+    assert not ProjectRules(moved, home=tmp_path / "home").rules_and_fault()[0]
     folder.mkdir()
-    assert not rules.known()[0]
-    assert "another folder that was here before" in rules.fault()
-    rules.grant(KeptRule(rule=OTHER))
-    assert (rules.known()[0], rules.fault()) == ({OTHER}, "")
+    assert not rules.rules_and_fault()[0]
+    assert OTHER_FOLDER in rules.fault()
+    rules.grant(ProjectRule(rule=OTHER))
+    assert (rules.rules_and_fault()[0], rules.fault()) == ({OTHER}, "")
 
 
 @pytest.mark.parametrize(
@@ -83,21 +98,23 @@ def test_a_damaged_file_grants_nothing_says_so_and_is_replaced_by_the_next_rule(
     rules: ProjectRules, content: bytes
 ) -> None:
     rules.path.write_bytes(content)
-    assert not rules.known()[0]
-    assert "damaged" in rules.fault()
-    rules.grant(KeptRule(rule=OTHER))
-    assert (rules.known()[0], rules.fault()) == ({OTHER}, "")
+    assert not rules.rules_and_fault()[0]
+    assert DAMAGED in rules.fault()
+    rules.grant(ProjectRule(rule=OTHER))
+    assert (rules.rules_and_fault()[0], rules.fault()) == ({OTHER}, "")
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_a_file_that_others_can_write_grants_nothing(rules: ProjectRules, mode: int) -> None:
+def test_a_file_that_others_can_write_grants_nothing(
+    rules: ProjectRules, mode: int
+) -> None:
     rules.path.chmod(mode)
-    assert not rules.known()[0]
-    assert "by others" in rules.fault()
+    assert not rules.rules_and_fault()[0]
+    assert WRITABLE in rules.fault()
 
 
 def test_a_pipe_or_a_folder_in_its_place_holds_nobody_up(rules: ProjectRules) -> None:
     rules.path.unlink()
     os.mkfifo(rules.path)
-    assert not rules.known()[0]
+    assert not rules.rules_and_fault()[0]
     assert rules.fault()

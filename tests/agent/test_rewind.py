@@ -7,12 +7,32 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.rewind import diffs_since, foresee, place, record_others_changes, recorder
-from foldline.context.files import file_lists
-from foldline.context.invariants import broken
-from foldline.context.rewind_points import rewind_points
+from foldline.agent.rewind import (
+    CHANGED_BY_OTHERS,
+    CURRENT_NOT_SAVED,
+    KEPT,
+    LINK_CHANGED,
+    NO_CHECKPOINT,
+    NOT_A_FILE,
+    NOT_COMPARED,
+    NOT_SAVED,
+    REMOVED,
+    RESTORED,
+    UNREADABLE,
+    append_checkpoint,
+    diffs_since,
+    foresee,
+    record_others_changes,
+    recorder,
+)
 from foldline.history import CONTENTS, Contents, Session
 from foldline.history.contents import share_files
+from foldline.past.files import file_lists
+from foldline.past.rewind_points import (
+    RECORDED_ELSEWHERE,
+    WRITTEN_AGAIN,
+    rewind_points,
+)
 from foldline.protocol import (
     BaseMessage,
     Checkpoint,
@@ -23,7 +43,8 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.protocol.events import TaskFinished
-from support.agents import Hang, PlayedLLM, Watch, agent_in, calling, reloaded
+from foldline.view.rules import broken
+from support.agents import Hang, PlayedLLM, Watch, agent_in, reload_session, tool_reply
 
 
 def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
@@ -44,16 +65,20 @@ async def back(agent: Agent, checkpoint: int, **options: Any) -> TaskFinished:
 
 def said(agent: Agent) -> list[str]:
     """What the model would be sent, the system prompt apart."""
-    return [item.message.text for item in agent.session.projection.view if item.kind != "system"]
+    return [
+        item.message.text
+        for item in agent.session.projection.view
+        if item.kind != "system"
+    ]
 
 
 async def worked(folder: Path) -> tuple[Agent, Watch]:
     """Two turns: the first makes b.txt and changes a.txt, the second changes a.txt again."""
     (folder / "a.txt").write_text("one\n")
     llm = PlayedLLM(
-        calling(write("b.txt", "new\n"), edit("a.txt", "one", "two")),
+        tool_reply(write("b.txt", "new\n"), edit("a.txt", "one", "two")),
         "first done",
-        calling(edit("a.txt", "two", "three")),
+        tool_reply(edit("a.txt", "two", "three")),
         "second done",
     )
     agent, watch = agent_in(folder, llm)
@@ -63,112 +88,150 @@ async def worked(folder: Path) -> tuple[Agent, Watch]:
 
 
 def before_prompt(agent: Agent, text: str) -> int:
-    return next(place.id for place in rewind_points(agent.session.projection) if place.prompt == text)
+    return next(
+        place.id
+        for place in rewind_points(agent.session.projection)
+        if place.prompt == text
+    )
 
 
-async def test_the_context_falls_back_to_before_a_prompt_and_the_files_stay(tmp_path: Path) -> None:
+async def test_the_context_falls_back_to_before_a_prompt_and_the_files_stay(
+    tmp_path: Path,
+) -> None:
     agent, _ = await worked(tmp_path)
     await back(agent, before_prompt(agent, "second"))
-    assert said(agent)[-1] == "first done" and (tmp_path / "a.txt").read_text() == "three\n"
+    assert (
+        said(agent)[-1] == "first done"
+        and (tmp_path / "a.txt").read_text() == "three\n"
+    )
     assert broken(agent.session.projection) == []
 
 
-async def test_files_go_back_to_what_they_held_and_new_ones_go_again(tmp_path: Path) -> None:
+async def test_files_go_back_to_what_they_held_and_new_ones_go_again(
+    tmp_path: Path,
+) -> None:
     agent, watch = await worked(tmp_path)
     await back(agent, before_prompt(agent, "first"), context=False, files=True)
-    assert (tmp_path / "a.txt").read_text() == "one\n" and not (tmp_path / "b.txt").exists()
+    assert (tmp_path / "a.txt").read_text() == "one\n" and not (
+        tmp_path / "b.txt"
+    ).exists()
     assert said(agent)[-1] == "second done"
-    assert watch.notices == ["Put back: a.txt. Removed again: b.txt."]
+    done = (RESTORED.format(paths="a.txt"), REMOVED.format(paths="b.txt"))
+    assert watch.notices == [" ".join(done)]
 
 
-async def test_both_go_back_at_once_and_the_file_lists_forget_what_was_restored(tmp_path: Path) -> None:
+async def test_both_go_back_at_once_and_the_file_lists_forget_what_was_restored(
+    tmp_path: Path,
+) -> None:
     agent, _ = await worked(tmp_path)
     await back(agent, before_prompt(agent, "second"), files=True)
-    assert (tmp_path / "a.txt").read_text() == "two\n" and said(agent)[-1] == "first done"
+    assert (tmp_path / "a.txt").read_text() == "two\n" and said(agent)[
+        -1
+    ] == "first done"
     assert file_lists(agent.session.projection).modified_files == ("b.txt", "a.txt")
     await back(agent, before_prompt(agent, "first"), files=True)
     assert file_lists(agent.session.projection).modified_files == ()
 
 
-async def test_what_somebody_else_changed_is_shown_and_stays_as_it_is(tmp_path: Path) -> None:
+async def test_what_somebody_else_changed_is_shown_and_stays_as_it_is(
+    tmp_path: Path,
+) -> None:
     agent, watch = await worked(tmp_path)
     (tmp_path / "a.txt").write_text("mine\n")
     first = before_prompt(agent, "first")
     foreseen = await foresee(agent.state, operations.Rewind(checkpoint=first))
-    assert {change.path: change.kind for change in foreseen.files} == {"a.txt": "conflict", "b.txt": "remove"}
+    assert {change.path: change.kind for change in foreseen.files} == {
+        "a.txt": "conflict",
+        "b.txt": "remove",
+    }
     await back(agent, first, files=True)
-    assert (tmp_path / "a.txt").read_text() == "mine\n" and not (tmp_path / "b.txt").exists()
-    assert watch.notices[-1].endswith("a.txt stays as it is: changed since by somebody else.")
+    assert (tmp_path / "a.txt").read_text() == "mine\n" and not (
+        tmp_path / "b.txt"
+    ).exists()
+    assert watch.notices[-1].endswith(
+        KEPT.format(path="a.txt", reason=CHANGED_BY_OTHERS)
+    )
 
 
-async def test_overwritten_where_it_was_asked_for_and_even_that_can_be_taken_back(tmp_path: Path) -> None:
-    agent, _ = await worked(tmp_path)
-    (tmp_path / "a.txt").write_text("mine\n")
-    await back(agent, before_prompt(agent, "first"), files=True, overwrite=("a.txt",))
-    assert (tmp_path / "a.txt").read_text() == "one\n"
-    revert = agent.session.projection.markers[-1]
-    await do(agent, operations.UndoCompaction(target=revert.index))
-    assert (tmp_path / "a.txt").read_text() == "mine\n" and (tmp_path / "b.txt").read_text() == "new\n"
-    assert said(agent)[-1] == "second done"
-
-
-async def test_a_file_that_cannot_be_read_is_neither_deleted_nor_overwritten(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_is_neither_deleted_nor_overwritten(
+    tmp_path: Path,
+) -> None:
     agent, watch = await worked(tmp_path)
     (tmp_path / "b.txt").unlink()
     (tmp_path / "b.txt").mkdir()
     await back(agent, before_prompt(agent, "first"), files=True)
     assert (tmp_path / "b.txt").is_dir() and (tmp_path / "a.txt").read_text() == "one\n"
-    assert "b.txt stays as it is: it is no ordinary file any more." in watch.notices[-1]
+    assert KEPT.format(path="b.txt", reason=NOT_A_FILE) in watch.notices[-1]
 
 
-async def test_a_content_that_is_not_there_any_more_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
+async def test_a_content_that_is_not_there_any_more_is_said_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
     agent, watch = await worked(tmp_path)
     assert agent.session.path is not None
     for kept in (agent.session.path.parent / CONTENTS).iterdir():
         kept.unlink()
     await back(agent, before_prompt(agent, "second"), files=True)
     assert (tmp_path / "a.txt").read_text() == "three\n"
-    assert watch.notices[-1] == "a.txt stays as it is: what it held was not kept."
+    assert watch.notices[-1] == KEPT.format(path="a.txt", reason=NOT_SAVED)
 
 
-async def test_where_no_file_can_be_put_back_nothing_is_recorded(tmp_path: Path) -> None:
+async def test_where_no_file_can_be_put_back_nothing_is_recorded(
+    tmp_path: Path,
+) -> None:
     agent, _ = await worked(tmp_path)
     (tmp_path / "a.txt").write_text("mine\n")
     ended = await back(agent, before_prompt(agent, "second"), context=False, files=True)
-    assert ended.outcome == "failed" and "changed since by somebody else" in str(ended.error)
+    assert ended.outcome == "failed" and CHANGED_BY_OTHERS in str(ended.error)
     assert not any(isinstance(entry, Revert) for entry in agent.session.entries)
 
 
-async def test_it_works_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_works_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path.parent / f"{tmp_path.name}-home"))
     agent, _ = await worked(tmp_path)
     await agent.aclose()
-    again = Agent(reloaded(agent), llm=PlayedLLM(), approvals="all")
+    again = Agent(reload_session(agent), llm=PlayedLLM(), approvals="all")
     await back(again, before_prompt(again, "first"), files=True)
-    assert (tmp_path / "a.txt").read_text() == "one\n" and not (tmp_path / "b.txt").exists()
-    await do(again, operations.UndoCompaction(target=again.session.projection.markers[-1].index))
-    assert (tmp_path / "a.txt").read_text() == "three\n" and (tmp_path / "b.txt").read_text() == "new\n"
-    assert reloaded(again).projection.view[-1].message.text == "second done"
+    assert (tmp_path / "a.txt").read_text() == "one\n" and not (
+        tmp_path / "b.txt"
+    ).exists()
+    await do(
+        again,
+        operations.UndoCompaction(target=again.session.projection.markers[-1].index),
+    )
+    assert (tmp_path / "a.txt").read_text() == "three\n" and (
+        tmp_path / "b.txt"
+    ).read_text() == "new\n"
+    assert reload_session(again).projection.view[-1].message.text == "second done"
 
 
-async def test_it_reaches_across_a_fold_and_the_undo_brings_the_fold_back(tmp_path: Path) -> None:
+async def test_it_reaches_across_a_compaction_and_the_undo_brings_the_compaction_back(
+    tmp_path: Path,
+) -> None:
     agent, _ = agent_in(tmp_path, PlayedLLM("one", "two"), compaction="summary")
     await agent.prompt("first " * 500)
     await agent.prompt("second")
     before = said(agent)
     await do(agent, operations.CompactSession(reason="manual"))
-    folded = said(agent)
-    assert folded != before
+    compacted = said(agent)
+    assert compacted != before
     await back(agent, before_prompt(agent, "second"))
     assert said(agent) == before[: before.index("second")]
-    await do(agent, operations.UndoCompaction(target=agent.session.projection.markers[-1].index))
-    assert said(agent) == folded
+    await do(
+        agent,
+        operations.UndoCompaction(target=agent.session.projection.markers[-1].index),
+    )
+    assert said(agent) == compacted
 
 
-async def test_after_the_context_fell_back_an_edit_wants_the_file_read_again(tmp_path: Path) -> None:
+async def test_after_the_context_fell_back_an_edit_wants_the_file_read_again(
+    tmp_path: Path,
+) -> None:
     agent, _ = await worked(tmp_path)
     await back(agent, before_prompt(agent, "second"))
-    agent.state.llm.script.extend([calling(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
+    agent.state.llm.script.extend([tool_reply(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
     await agent.prompt("again")
     assert (tmp_path / "a.txt").read_text() == "three\n"
     assert any("changed on disk since it was last read" in text for text in said(agent))
@@ -189,7 +252,9 @@ async def test_it_ends_the_turn_that_runs(tmp_path: Path) -> None:
 
 async def test_cancelled_in_the_middle_it_is_carried_through(tmp_path: Path) -> None:
     agent, _ = await worked(tmp_path)
-    task = agent.executor.submit(operations.Rewind(checkpoint=before_prompt(agent, "first"), files=True))
+    task = agent.executor.submit(
+        operations.Rewind(checkpoint=before_prompt(agent, "first"), files=True)
+    )
     await asyncio.sleep(0)
     agent.executor.submit(operations.Interrupt())
     await agent.executor.wait_for(task)
@@ -200,15 +265,23 @@ async def test_cancelled_in_the_middle_it_is_carried_through(tmp_path: Path) -> 
 async def test_an_unknown_checkpoint_is_one_sentence(tmp_path: Path) -> None:
     agent, _ = await worked(tmp_path)
     ended = await back(agent, 99)
-    assert ended.error == "There is no checkpoint 99 in this session."
+    assert ended.error == NO_CHECKPOINT.format(id=99)
 
 
 async def test_a_change_is_on_disk_before_the_file_is_touched(tmp_path: Path) -> None:
     agent, _ = await worked(tmp_path)
-    changes = [entry for entry in agent.session.entries if isinstance(entry, Checkpoint) and entry.files]
-    results = [entry.index for entry in agent.session.entries if entry.type == "tool_result"]
+    changes = [
+        entry
+        for entry in agent.session.entries
+        if isinstance(entry, Checkpoint) and entry.files
+    ]
+    results = [
+        entry.index for entry in agent.session.entries if entry.type == "tool_result"
+    ]
     assert [change.files[0].path for change in changes] == ["b.txt", "a.txt", "a.txt"]
-    assert all(change.index < index for change, index in zip(changes, results, strict=True))
+    assert all(
+        change.index < index for change, index in zip(changes, results, strict=True)
+    )
 
 
 async def test_a_change_that_cannot_be_recorded_is_not_made(
@@ -219,7 +292,9 @@ async def test_a_change_that_cannot_be_recorded_is_not_made(
 
     monkeypatch.setattr("foldline.history.contents.Contents.keep", refuse)
     (tmp_path / "a.txt").write_text("one\n")
-    agent, _ = agent_in(tmp_path, PlayedLLM(calling(edit("a.txt", "one", "two")), "ok"))
+    agent, _ = agent_in(
+        tmp_path, PlayedLLM(tool_reply(edit("a.txt", "one", "two")), "ok")
+    )
     await agent.prompt("change it")
     assert (tmp_path / "a.txt").read_text() == "one\n"
     assert any("could not be recorded" in text for text in said(agent))
@@ -230,42 +305,40 @@ async def test_a_link_is_followed_as_the_edit_followed_it(tmp_path: Path) -> Non
     folder.mkdir()
     (tmp_path / "real.txt").write_text("one\n")
     (folder / "a.txt").symlink_to(tmp_path / "real.txt")
-    agent, _ = agent_in(folder, PlayedLLM(calling(edit("a.txt", "one", "two")), "ok"))
+    agent, _ = agent_in(
+        folder, PlayedLLM(tool_reply(edit("a.txt", "one", "two")), "ok")
+    )
     await agent.prompt("change it")
     await back(agent, before_prompt(agent, "change it"), files=True)
-    assert (folder / "a.txt").is_symlink() and (tmp_path / "real.txt").read_text() == "one\n"
+    assert (folder / "a.txt").is_symlink() and (
+        tmp_path / "real.txt"
+    ).read_text() == "one\n"
 
 
-async def test_a_path_that_leads_elsewhere_by_now_is_not_followed(tmp_path: Path) -> None:
+async def test_a_path_that_leads_elsewhere_by_now_is_not_followed(
+    tmp_path: Path,
+) -> None:
     folder, outside = tmp_path / "work", tmp_path / "outside"
     (folder / "sub").mkdir(parents=True)
     outside.mkdir()
-    agent, watch = agent_in(folder, PlayedLLM(calling(write("sub/new.txt", "x")), "ok"))
+    agent, watch = agent_in(
+        folder, PlayedLLM(tool_reply(write("sub/new.txt", "x")), "ok")
+    )
     await agent.prompt("write it")
     (folder / "sub").rename(folder / "moved")
     (folder / "sub").symlink_to(outside)
     (outside / "new.txt").write_text("x")
     await back(agent, before_prompt(agent, "write it"), files=True)
     assert (outside / "new.txt").exists()
-    assert watch.notices[-1] == "sub/new.txt stays as it is: a link leads elsewhere now."
-
-
-async def test_the_mode_of_a_file_that_was_removed_comes_back_with_it(tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text("one\n")
-    (tmp_path / "run.sh").chmod(0o755)
-    agent, _ = agent_in(tmp_path, PlayedLLM(calling(edit("run.sh", "one", "two")), "ok"))
-    await agent.prompt("change it")
-    (tmp_path / "run.sh").unlink()
-    first = before_prompt(agent, "change it")
-    await back(agent, first, files=True, overwrite=("run.sh",))
-    assert (tmp_path / "run.sh").read_text() == "one\n" and (
-        tmp_path / "run.sh"
-    ).stat().st_mode & 0o777 == 0o755
+    assert watch.notices[-1] == KEPT.format(path="sub/new.txt", reason=LINK_CHANGED)
 
 
 async def test_each_turn_and_each_step_is_a_place_to_go_back_to(tmp_path: Path) -> None:
     agent, _ = await worked(tmp_path)
-    listed = [(place.kind, place.label, place.changes) for place in rewind_points(agent.session.projection)]
+    listed = [
+        (place.kind, place.label, place.changes)
+        for place in rewind_points(agent.session.projection)
+    ]
     assert listed == [
         ("step", "edit a.txt", 0),
         ("step", "the prompt", 1),
@@ -279,9 +352,13 @@ async def test_each_turn_and_each_step_is_a_place_to_go_back_to(tmp_path: Path) 
 async def test_what_was_reverted_is_no_place_any_more(tmp_path: Path) -> None:
     agent, _ = await worked(tmp_path)
     await back(agent, before_prompt(agent, "second"))
-    assert {place.prompt for place in rewind_points(agent.session.projection)} == {"first", ""}
+    assert {place.prompt for place in rewind_points(agent.session.projection)} == {
+        "first",
+        "",
+    }
     assert not any(
-        isinstance(m, BaseMessage) and m.text == "second done" for m in agent.session.projection.view
+        isinstance(m, BaseMessage) and m.text == "second done"
+        for m in agent.session.projection.view
     )
 
 
@@ -289,13 +366,18 @@ async def test_what_could_not_be_brought_back_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("foldline.history.contents.LARGEST_KEPT", 10)
-    llm = PlayedLLM(calling(write("a.txt", "long enough not to be kept"), write("b.txt", "short")), "ok")
+    llm = PlayedLLM(
+        tool_reply(
+            write("a.txt", "long enough not to be kept"), write("b.txt", "short")
+        ),
+        "ok",
+    )
     agent, watch = agent_in(tmp_path, llm)
     await agent.prompt("write them")
     await back(agent, before_prompt(agent, "write them"), files=True)
     assert (tmp_path / "a.txt").read_text() == "long enough not to be kept"
     assert not (tmp_path / "b.txt").exists()
-    assert "a.txt stays as it is: what it holds now could not be kept." in watch.notices[-1]
+    assert KEPT.format(path="a.txt", reason=CURRENT_NOT_SAVED) in watch.notices[-1]
 
 
 async def test_a_tool_that_is_still_writing_is_waited_for(tmp_path: Path) -> None:
@@ -325,27 +407,35 @@ async def test_a_recorded_content_is_only_ever_looked_for_among_those_that_were_
 ) -> None:
     agent, watch = await worked(tmp_path)
     first = before_prompt(agent, "first")
-    await place(agent.session, [FileImage(path="made.txt", before=name, after=None)])
+    await append_checkpoint(
+        agent.session, [FileImage(path="made.txt", before=name, after=None)]
+    )
     await back(agent, first, files=True)
-    assert "made.txt stays as it is: what it held was not kept." in watch.notices[-1]
+    assert KEPT.format(path="made.txt", reason=NOT_SAVED) in watch.notices[-1]
 
 
-async def test_a_recorded_path_that_is_none_keeps_no_other_file_from_going_back(tmp_path: Path) -> None:
+async def test_a_recorded_path_that_is_none_keeps_no_other_file_from_going_back(
+    tmp_path: Path,
+) -> None:
     agent, watch = await worked(tmp_path)
     first = before_prompt(agent, "first")
-    await place(agent.session, [FileImage(path="a\0b", before="0" * 64, after=None)])
+    await append_checkpoint(
+        agent.session, [FileImage(path="a\0b", before="0" * 64, after=None)]
+    )
     await back(agent, first, files=True)
     assert (tmp_path / "a.txt").read_text() == "one\n"
-    assert "stays as it is: it cannot be read, no file can have this name." in watch.notices[-1]
+    assert UNREADABLE.format(reason="no file can have this name") in watch.notices[-1]
 
 
-async def test_files_of_an_imported_session_are_only_overwritten_when_asked(tmp_path: Path) -> None:
+async def test_files_of_an_imported_session_are_never_restored(
+    tmp_path: Path,
+) -> None:
     """What a history from elsewhere says of files is not our own record: anybody may have written it."""
     agent, _ = await worked(tmp_path)
     await agent.aclose()
-    imported = await Session.from_entries(agent.session.header, agent.session.entries).copy(
-        home=tmp_path / "h"
-    )
+    imported = await Session.from_entries(
+        agent.session.header, agent.session.entries
+    ).copy(home=tmp_path / "h")
     assert agent.session.path is not None and imported.path is not None
     share_files(agent.session.path.parent, imported.path.parent)
     fork = await imported.copy(home=tmp_path / "h")
@@ -353,22 +443,24 @@ async def test_files_of_an_imported_session_are_only_overwritten_when_asked(tmp_
         again = Agent(session, llm=PlayedLLM(), approvals="all")
         first = before_prompt(again, "first")
         ended = await back(again, first, context=False, files=True)
-        assert "a.txt stays as it is: recorded elsewhere" in str(ended.error)
-        assert (tmp_path / "a.txt").read_text() == "three\n" and (tmp_path / "b.txt").exists()
-    await back(again, first, files=True, overwrite=("a.txt", "b.txt"))
-    assert (tmp_path / "a.txt").read_text() == "one\n" and not (tmp_path / "b.txt").exists()
-    await do(again, operations.UndoCompaction(target=again.session.projection.markers[-1].index))
-    assert (tmp_path / "a.txt").read_text() == "three\n" and (tmp_path / "b.txt").exists()
+        assert RECORDED_ELSEWHERE in str(ended.error)
+        assert (tmp_path / "a.txt").read_text() == "three\n" and (
+            tmp_path / "b.txt"
+        ).exists()
 
 
-async def test_a_session_that_lies_elsewhere_writes_and_removes_nothing_unasked(tmp_path: Path) -> None:
+async def test_a_session_that_lies_elsewhere_writes_and_removes_nothing_unasked(
+    tmp_path: Path,
+) -> None:
     """Somebody's folder, opened where it is: what its history says our hand did was not done here."""
     project, home = tmp_path / "project", tmp_path / "home"
     for folder in (project, home):
         folder.mkdir()
     (home / "kept.txt").write_text("mine")
     session = Session.create(project, home=tmp_path / "theirs")
-    await session.append(UserMessage(parts=text_parts("hello"), origin="typed"), Checkpoint(id=0))
+    await session.append(
+        UserMessage(parts=text_parts("hello"), origin="typed"), Checkpoint(id=0)
+    )
     assert session.path is not None
     contents = Contents(session.path.parent)
     evil, mine = contents.keep(b"ssh-ed25519 evil"), contents.keep(b"mine")
@@ -377,22 +469,29 @@ async def test_a_session_that_lies_elsewhere_writes_and_removes_nothing_unasked(
         FileImage(path=f"../{home.name}/other", before=evil, after=None),
         FileImage(path=str(home / "kept.txt"), before=None, after=mine),
     )
-    await session.append(*(Checkpoint(id=at, files=(image,)) for at, image in enumerate(images, 1)))
+    await session.append(
+        *(Checkpoint(id=at, files=(image,)) for at, image in enumerate(images, 1))
+    )
     session.close()
     agent = Agent(Session.open(session.path), llm=PlayedLLM(), approvals="all")
     await back(agent, 0, files=True)
     assert [path.name for path in home.iterdir()] == ["kept.txt"]
 
 
-async def test_taking_a_rewind_back_leaves_what_was_written_after_it(tmp_path: Path) -> None:
+async def test_taking_a_rewind_back_leaves_what_was_written_after_it(
+    tmp_path: Path,
+) -> None:
     agent, watch = await worked(tmp_path)
     await back(agent, before_prompt(agent, "first"), files=True)
     revert = agent.session.projection.markers[-1]
-    agent.state.llm.script.extend([calling(write("b.txt", "newer\n")), "ok"])  # type: ignore[attr-defined]
+    agent.state.llm.script.extend([tool_reply(write("b.txt", "newer\n")), "ok"])  # type: ignore[attr-defined]
     await agent.prompt("another way")
     await do(agent, operations.UndoCompaction(target=revert.index))
-    assert (tmp_path / "b.txt").read_text() == "newer\n" and (tmp_path / "a.txt").read_text() == "three\n"
-    assert watch.notices[-1] == "Put back: a.txt. b.txt stays as it is: written again after the rewind."
+    assert (tmp_path / "b.txt").read_text() == "newer\n" and (
+        tmp_path / "a.txt"
+    ).read_text() == "three\n"
+    kept = KEPT.format(path="b.txt", reason=WRITTEN_AGAIN)
+    assert watch.notices[-1] == f"{RESTORED.format(paths='a.txt')} {kept}"
 
 
 async def test_a_file_that_cannot_be_written_is_told_in_one_sentence(
@@ -405,13 +504,20 @@ async def test_a_file_that_cannot_be_written_is_told_in_one_sentence(
 
     monkeypatch.setattr("foldline.agent.tools.files.put_whole", refuse)
     await back(agent, before_prompt(agent, "second"), files=True)
-    assert watch.notices[-1] == "a.txt stays as it is: it could not be written: no space left on device."
+    reason = "it could not be written: no space left on device"
+    assert watch.notices[-1] == KEPT.format(path="a.txt", reason=reason)
 
 
-async def test_a_turn_begins_once_the_tools_of_a_cancelled_one_have_written(tmp_path: Path) -> None:
+async def test_a_turn_begins_once_the_tools_of_a_cancelled_one_have_written(
+    tmp_path: Path,
+) -> None:
     """Else two checkpoints could get the same id."""
     agent, _ = await worked(tmp_path)
-    record, loop, holds = recorder(agent.session), asyncio.get_running_loop(), asyncio.Event()
+    record, loop, holds = (
+        recorder(agent.session),
+        asyncio.get_running_loop(),
+        asyncio.Event(),
+    )
 
     def still_writing() -> None:
         with agent.state.known_files.lock:
@@ -432,20 +538,32 @@ async def test_what_changed_since_a_place_is_a_diff_of_each_file_or_says_why_the
     agent, _ = await worked(tmp_path)
     found = {each.path: each for each in await diffs_since(agent.state)}
     assert found["b.txt"].diff == "--- /dev/null\n+++ b.txt\n@@ -0,0 +1 @@\n+new\n"
-    assert "-one\n+three\n" in found["a.txt"].diff and (found["a.txt"].added, found["a.txt"].removed) == (
+    assert "-one\n+three\n" in found["a.txt"].diff and (
+        found["a.txt"].added,
+        found["a.txt"].removed,
+    ) == (
         1,
         1,
     )
-    place = next(each for each in rewind_points(agent.session.projection) if each.prompt == "second")
-    assert ["-two\n+three\n" in each.diff for each in await diffs_since(agent.state, place.index)] == [True]
+    place = next(
+        each
+        for each in rewind_points(agent.session.projection)
+        if each.prompt == "second"
+    )
+    assert [
+        "-two\n+three\n" in each.diff
+        for each in await diffs_since(agent.state, place.index)
+    ] == [True]
     (tmp_path / "b.txt").unlink()
     (tmp_path / "b.txt").mkdir()
     assert agent.session.path is not None
     for kept in (agent.session.path.parent / CONTENTS).iterdir():
         kept.unlink()
-    assert [(each.path, each.diff, each.why) for each in await diffs_since(agent.state)] == [
-        ("b.txt", "", "It is not compared: it is no ordinary file any more."),
-        ("a.txt", "", "It is not compared: what it held was not kept."),
+    assert [
+        (each.path, each.diff, each.why) for each in await diffs_since(agent.state)
+    ] == [
+        ("b.txt", "", NOT_COMPARED.format(reason=NOT_A_FILE)),
+        ("a.txt", "", NOT_COMPARED.format(reason=NOT_SAVED)),
     ]
 
 
@@ -453,7 +571,10 @@ BY_COMMAND = {
     "formatted": ("sed -i 's/x=2/x = 2/' f.py", edit("f.py", "x = 2", "x = 3")),
     "removed and written again": ("rm f.py", write("f.py", "new\n")),
     "back at its first content": ("printf 'x=1\\n' > f.py", edit("f.py", "x=1", "x=9")),
-    "replaced by a rename": ("printf 'x=7\\n' > g && mv g f.py", edit("f.py", "x=7", "x=8")),
+    "replaced by a rename": (
+        "printf 'x=7\\n' > g && mv g f.py",
+        edit("f.py", "x=7", "x=8"),
+    ),
 }
 
 
@@ -463,10 +584,14 @@ async def test_a_rewind_passes_over_what_a_command_did_and_its_undo_gives_back_t
 ) -> None:
     file = tmp_path / "f.py"
     file.write_text("x=1\n")
-    script = [calling(edit("f.py", "x=1", "x=2")), "done", calling(("bash", {"command": command}))]
+    script = [
+        tool_reply(edit("f.py", "x=1", "x=2")),
+        "done",
+        tool_reply(("bash", {"command": command})),
+    ]
     if change[0] == "edit":
-        script.append(calling(("read", {"path": "f.py"})))
-    agent, watch = agent_in(tmp_path, PlayedLLM(*script, calling(change), "done"))
+        script.append(tool_reply(("read", {"path": "f.py"})))
+    agent, watch = agent_in(tmp_path, PlayedLLM(*script, tool_reply(change), "done"))
     await agent.prompt("one")
     await agent.prompt("two")
     newest = file.read_text()
@@ -474,17 +599,25 @@ async def test_a_rewind_passes_over_what_a_command_did_and_its_undo_gives_back_t
         await back(agent, before_prompt(agent, "two"), files=True)
         assert file.read_text() == "x=2\n"
         await do(agent, operations.UndoCompaction())
-        assert file.read_text() == newest and watch.notices[-1] == "Put back: f.py."
+        assert file.read_text() == newest
+        assert watch.notices[-1] == RESTORED.format(paths="f.py")
 
 
-async def test_what_a_command_did_before_a_prompt_is_there_again_after_a_rewind_to_it(tmp_path: Path) -> None:
+async def test_what_a_command_did_before_a_prompt_is_there_again_after_a_rewind_to_it(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "f.py"
     file.write_text("x=1\n")
     script = [
-        calling(edit("f.py", "x=1", "x=2")),
-        calling(("bash", {"command": "echo '# formatted' >> f.py"})),
+        tool_reply(edit("f.py", "x=1", "x=2")),
+        tool_reply(("bash", {"command": "echo '# formatted' >> f.py"})),
     ]
-    script += ["done", calling(("read", {"path": "f.py"})), calling(edit("f.py", "x=2", "x=3")), "done"]
+    script += [
+        "done",
+        tool_reply(("read", {"path": "f.py"})),
+        tool_reply(edit("f.py", "x=2", "x=3")),
+        "done",
+    ]
     agent, watch = agent_in(tmp_path, PlayedLLM(*script))
     await agent.prompt("one")
     formatted = file.read_text()
@@ -492,7 +625,7 @@ async def test_what_a_command_did_before_a_prompt_is_there_again_after_a_rewind_
     await back(agent, before_prompt(agent, "two"), files=True)
     assert file.read_text() == formatted == "x=2\n# formatted\n"
     await back(agent, before_prompt(agent, "one"), files=True)
-    assert file.read_text() == formatted and "changed since by somebody else" in watch.notices[-1]
+    assert file.read_text() == formatted and CHANGED_BY_OTHERS in watch.notices[-1]
     await do(agent, operations.UndoCompaction())
     await do(agent, operations.UndoCompaction())
     assert file.read_text() == "x=3\n# formatted\n"
@@ -507,7 +640,7 @@ async def test_what_others_changed_is_recorded_after_a_disk_that_was_full(
     agent, _ = await worked(tmp_path)
     (tmp_path / "a.txt").write_text("mine\n")
     with monkeypatch.context() as full:
-        full.setattr("foldline.agent.rewind.place", refused)
+        full.setattr("foldline.agent.rewind.append_checkpoint", refused)
         with pytest.raises(OSError, match="No space"):
             await record_others_changes(agent.state)
     await record_others_changes(agent.state)
@@ -523,7 +656,7 @@ async def test_a_change_that_was_not_made_is_taken_back_on_record(
         raise OSError(28, "No space left on device")
 
     agent, _ = await worked(tmp_path)
-    agent.state.llm.script.extend([calling(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
+    agent.state.llm.script.extend([tool_reply(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
     with monkeypatch.context() as full:
         full.setattr("foldline.agent.tools.files.put_whole", refuse)
         await agent.prompt("third")
@@ -538,13 +671,18 @@ async def test_a_change_that_a_crash_kept_from_being_made_is_no_one_elses(
     agent, _ = await worked(tmp_path)
     assert agent.session.path is not None
     kept = Contents(agent.session.path.parent)
-    never = FileImage(path="a.txt", before=kept.keep(b"three\n"), after=kept.keep(b"four\n"))
-    await place(agent.session, [never])
+    never = FileImage(
+        path="a.txt", before=kept.keep(b"three\n"), after=kept.keep(b"four\n")
+    )
+    await append_checkpoint(agent.session, [never])
     await agent.aclose()
-    again = Agent(reloaded(agent), llm=PlayedLLM("ok"), approvals="all")
+    again = Agent(reload_session(agent), llm=PlayedLLM("ok"), approvals="all")
     first = before_prompt(again, "first")
     foreseen = await foresee(again.state, operations.Rewind(checkpoint=first))
-    assert {change.path: change.kind for change in foreseen.files} == {"a.txt": "write", "b.txt": "remove"}
+    assert {change.path: change.kind for change in foreseen.files} == {
+        "a.txt": "write",
+        "b.txt": "remove",
+    }
     await again.prompt("go on")
     await back(again, first, files=True)
     assert (tmp_path / "a.txt").read_text() == "one\n"

@@ -13,8 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.sandbox import Engine, Sandbox, engine_here
+from foldline.agent.confinement import BLOCKED
+from foldline.agent.sandbox import (
+    NETWORK_ACCESS,
+    WRITE_ACCESS,
+    Engine,
+    Sandbox,
+    engine_here,
+)
 from foldline.agent.sandbox_launcher import filter_bytes
+from foldline.agent.sandbox_network import REFUSED
 from foldline.agent.sandbox_policy import (
     SandboxOptions,
     SandboxPolicy,
@@ -24,9 +32,10 @@ from foldline.agent.sandbox_policy import (
     seatbelt_profile,
 )
 from foldline.agent.tools import ToolContext, search
+from foldline.agent.tools.search import NO_MATCH
 from foldline.files import write_new
 from foldline.programs import why_missing
-from support.sandboxes import EngineName, Trial, sandbox_in
+from support.sandboxes import EngineName, SandboxRunner, sandbox_in
 from support.tools import call, tool_context
 
 POLICY = SandboxPolicy(
@@ -43,10 +52,20 @@ def pairs(words: list[str]) -> list[tuple[str, ...]]:
 
 
 def policy(
-    folder: Path, writable: Sequence[Path] = (), *, may_change: bool = True, **given: object
+    folder: Path,
+    writable: Sequence[Path] = (),
+    *,
+    may_change: bool = True,
+    **given: object,
 ) -> SandboxPolicy:
     places = places_written(folder, writable, may_change=may_change)
-    settings = {"places": places, "home": folder.parent / "home", "environ": {}, "private": {}, **given}
+    settings = {
+        "places": places,
+        "home": folder.parent / "home",
+        "environ": {},
+        "private": {},
+        **given,
+    }
     return policy_for(folder, **settings)  # type: ignore[arg-type]
 
 
@@ -57,19 +76,32 @@ def test_bubblewrap_is_told_the_deeper_path_later() -> None:
     assert ("--ro-bind", "/home/me/shop/.envrc", "/home/me/shop/.envrc") in pairs(words)
     assert ("--ro-bind", "/dev/null", "/home/me/.netrc") in pairs(words)
     assert words[-1] == "--"
-    assert {"--unshare-user", "--unshare-pid", "--unshare-net", "--die-with-parent"} < set(words)
+    assert {
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-net",
+        "--die-with-parent",
+    } < set(words)
     assert words[words.index("--seccomp") + 1] == "7"
 
 
 def test_root_keeps_its_ways_with_files_and_no_power_over_the_machine() -> None:
     words = bubblewrap_words(POLICY, is_root=True, filter_from=None)
     assert "CAP_DAC_OVERRIDE" in words
-    assert not {"CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_NET_ADMIN", "CAP_SYS_PTRACE", "ALL_CAPS"} & set(words)
+    assert not {
+        "CAP_SYS_ADMIN",
+        "CAP_MKNOD",
+        "CAP_NET_ADMIN",
+        "CAP_SYS_PTRACE",
+        "ALL_CAPS",
+    } & set(words)
     assert words[words.index("--cap-drop") + 1] == "ALL"
 
 
 def test_in_the_profile_of_seatbelt_the_deeper_path_comes_later_and_so_wins() -> None:
-    lines = seatbelt_profile(replace(POLICY, hidden=("/home/me", "/home/me/shop/key"))).splitlines()
+    lines = seatbelt_profile(
+        replace(POLICY, hidden=("/home/me", "/home/me/shop/key"))
+    ).splitlines()
     assert lines[0] == "(version 1)"
     wanted = [
         "(deny file-write*)",
@@ -124,10 +156,16 @@ def test_what_may_change_nothing_writes_only_what_is_given(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("touch: cannot touch '/etc/x': Read-only file system", "to write outside: /etc/x"),
-        ("OSError: [Errno 30] Read-only file system: '/opt/y'", "to write outside: /opt/y"),
-        ("open /opt/z/cache: read-only file system", "to write outside: /opt/z/cache"),
-        ("curl: (6) Could not resolve host: example.org", "the network"),
+        (
+            "touch: cannot touch '/etc/x': Read-only file system",
+            "write access: /etc/x",
+        ),
+        (
+            "OSError: [Errno 30] Read-only file system: '/opt/y'",
+            "write access: /opt/y",
+        ),
+        ("open /opt/z/cache: read-only file system", "write access: /opt/z/cache"),
+        ("curl: (6) Could not resolve host: example.org", NETWORK_ACCESS),
         ("E   AssertionError: assert 1 == 2", None),
         ("cat: data.txt: No such file or directory", None),
     ],
@@ -135,7 +173,7 @@ def test_what_may_change_nothing_writes_only_what_is_given(tmp_path: Path) -> No
 def test_what_a_command_writes_tells_what_it_was_kept_from(
     tmp_path: Path, words: str, said: str | None
 ) -> None:
-    found = Sandbox(tmp_path).refused(words, failed=True)
+    found = Sandbox(tmp_path).blocked(words, failed=True)
     assert (found.words if found else None) == said
 
 
@@ -144,7 +182,9 @@ def test_commands_that_start_together_have_one_whole_folder_of_temporary_files(
 ) -> None:
     made = Sandbox(tmp_path)
     seen: list[tuple[str, bool]] = []
-    second = threading.Thread(target=lambda: seen.append((made.scratch, Path(made.scratch).is_dir())))
+    second = threading.Thread(
+        target=lambda: seen.append((made.scratch, Path(made.scratch).is_dir()))
+    )
 
     def interrupted(path: Path, data: bytes, **options: bool) -> None:
         second.start()
@@ -157,7 +197,9 @@ def test_commands_that_start_together_have_one_whole_folder_of_temporary_files(
     assert seen == [(first, True)]
 
 
-async def test_where_there_is_none_no_command_pretends_to_be_in_one(tmp_path: Path) -> None:
+async def test_where_there_is_none_no_command_pretends_to_be_in_one(
+    tmp_path: Path,
+) -> None:
     context = tool_context(tmp_path)
     context.box = Sandbox(tmp_path, engine=Engine("", "there is nothing here"))
     outcome = await call(context, "bash", command="echo ran")
@@ -196,7 +238,8 @@ def repository(tmp_path: Path) -> Path:
 
 
 COMMIT = (
-    "echo b >b && git add . && git -c user.name=A -c user.email=a@b.c commit -q -m second && git status -s"
+    "echo b >b && git add . && "
+    "git -c user.name=A -c user.email=a@b.c commit -q -m second && git status -s"
 )
 
 
@@ -207,13 +250,17 @@ async def test_git_commits(repository: Path) -> None:
     assert git(repository, "log", "--format=%s") == "second\nfirst\n"
 
 
-async def test_git_commits_in_a_working_tree_and_below_the_top(repository: Path, tmp_path: Path) -> None:
+async def test_git_commits_in_a_working_tree_and_below_the_top(
+    repository: Path, tmp_path: Path
+) -> None:
     git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
     (repository / "below").mkdir()
     for folder in (tmp_path / "tree", repository / "below"):
         async with sandbox_in(folder, "bubblewrap") as made:
             tried = await made.run(COMMIT)
-            hooks = await made.run('echo x >"$(git rev-parse --git-common-dir)/hooks/pre-commit"')
+            hooks = await made.run(
+                'echo x >"$(git rev-parse --git-common-dir)/hooks/pre-commit"'
+            )
         assert (tried.status, tried.text) == (0, "")
         assert hooks.status == 1
     assert not (repository / ".git" / "hooks" / "pre-commit").exists()
@@ -222,7 +269,10 @@ async def test_git_commits_in_a_working_tree_and_below_the_top(repository: Path,
 @pytest.mark.parametrize("engine", ["bubblewrap", "landlock"])
 @pytest.mark.parametrize("with_ripgrep", [True, False])
 async def test_grep_searches_in_it(
-    tmp_path: Path, engine: EngineName, with_ripgrep: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    engine: EngineName,
+    with_ripgrep: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What it may see is in `security/test_escapes.py`."""
     found = shutil.which("rg") or shutil.which("rg", path=sysconfig.get_path("scripts"))
@@ -239,12 +289,14 @@ async def test_grep_searches_in_it(
         context.box = made.sandbox
         here = await call(context, "grep", pattern="needle")
         linked = await call(context, "grep", pattern="needle", path="link", glob="*.py")
-        beside = await call(context, "grep", pattern="needle", path=str(tmp_path / "beside"))
+        beside = await call(
+            context, "grep", pattern="needle", path=str(tmp_path / "beside")
+        )
         none = await call(context, "grep", pattern="nothing")
     assert here.text == "b.txt:1: needle\npart/a.py:1: needle\n"
     assert linked.text == "link/a.py:1: needle\n"
     assert beside.text == f"{tmp_path}/beside/c.py:1: needle\n"
-    assert none.text == "No line matches nothing."
+    assert none.text == NO_MATCH.format(pattern="nothing")
 
 
 async def test_a_server_of_one_command_is_reached_by_the_next(tmp_path: Path) -> None:
@@ -263,9 +315,13 @@ async def test_a_server_of_one_command_is_reached_by_the_next(tmp_path: Path) ->
 async def site() -> AsyncIterator[int]:
     """A site of this machine, outside of the sandbox: its port."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + head.split(b"\r\n")[0])
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + head.split(b"\r\n")[0]
+        )
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -273,16 +329,23 @@ async def site() -> AsyncIterator[int]:
     server.close()
 
 
-async def got(made: Trial, url: str, *options: str) -> str:
+async def got(made: SandboxRunner, url: str, *options: str) -> str:
     tried = await made.run('curl -sS --noproxy "" --max-time 20 "$@"', *options, url)
     return tried.text + tried.refused
 
 
-async def test_a_host_that_was_set_is_reached_and_no_other(tmp_path: Path, site: int) -> None:
+async def test_a_host_that_was_set_is_reached_and_no_other(
+    tmp_path: Path, site: int
+) -> None:
     async with sandbox_in(tmp_path, "bubblewrap", hosts=["127.0.0.1"]) as made:
-        assert await got(made, f"http://127.0.0.1:{site}/a?b=c") == "GET /a?b=c HTTP/1.1"
-        assert await got(made, f"http://127.0.0.1:{site}/a", "--proxytunnel") == "GET /a HTTP/1.1"
-        assert "the network: localhost" in await got(made, f"http://localhost:{site}/")
+        assert (
+            await got(made, f"http://127.0.0.1:{site}/a?b=c") == "GET /a?b=c HTTP/1.1"
+        )
+        assert (
+            await got(made, f"http://127.0.0.1:{site}/a", "--proxytunnel")
+            == "GET /a HTTP/1.1"
+        )
+        assert REFUSED in await got(made, f"http://localhost:{site}/")
 
 
 async def test_a_host_that_was_allowed_by_its_name_leads_to_no_inner_address(
@@ -290,12 +353,14 @@ async def test_a_host_that_was_allowed_by_its_name_leads_to_no_inner_address(
 ) -> None:
     async with sandbox_in(tmp_path, "bubblewrap") as made:
         made.sandbox.allowed = {"localhost"}.__contains__
-        assert "the network: localhost" in await got(made, f"http://localhost:{site}/")
+        assert REFUSED in await got(made, f"http://localhost:{site}/")
 
 
 def test_the_name_of_a_host_may_stand_for_all_below_it(tmp_path: Path) -> None:
     made = Sandbox(tmp_path, SandboxOptions(hosts=["*.example.org", "PyPI.org"]))
-    assert [made._allows(host) for host in ("a.example.org", "example.org", "pypi.org")] == ["any", "", "any"]
+    assert [
+        made._allows(host) for host in ("a.example.org", "example.org", "pypi.org")
+    ] == ["any", "", "any"]
     assert not made._allows("badexample.org")
 
 
@@ -308,5 +373,6 @@ async def test_a_failing_command_says_to_the_model_what_the_sandbox_refused(
     async with sandbox_in(tmp_path / "shop", "bubblewrap") as made:
         context.box = made.sandbox
         outcome = await call(context, "bash", command="echo x >../new")
-    assert f"[the sandbox refused to write outside: {tmp_path}/new]" in outcome.text
+    access = WRITE_ACCESS.format(paths=tmp_path / "new")
+    assert BLOCKED.format(access=access) in outcome.text
     assert outcome.refused is not None

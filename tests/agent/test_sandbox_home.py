@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.sandbox_home import build_places, is_private, links_to, moved_keys, open_entries
+from foldline.agent.sandbox_home import (
+    build_places,
+    is_private,
+    links_to,
+    moved_keys,
+    open_entries,
+)
 
 HOME = Path("/home/me")
 
@@ -34,7 +40,9 @@ HOME = Path("/home/me")
         ("snapshots/a", False),
     ],
 )
-def test_of_what_has_a_dot_only_what_builds_need_is_not_private(name: str, private: bool) -> None:
+def test_of_what_has_a_dot_only_what_builds_need_is_not_private(
+    name: str, private: bool
+) -> None:
     assert is_private(HOME / name, HOME) is private
 
 
@@ -72,7 +80,8 @@ def test_what_a_variable_of_this_name_names_may_hold_keys(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["PWD", "JAVA_HOME", "GIT_CONFIG_GLOBAL", "NPM_CONFIG_CACHE", "DATA_DIR", "EDITOR"]
+    "name",
+    ["PWD", "JAVA_HOME", "GIT_CONFIG_GLOBAL", "NPM_CONFIG_CACHE", "DATA_DIR", "EDITOR"],
 )
 def test_what_other_variables_name_is_no_key(name: str) -> None:
     assert moved_keys({name: "/data/place"}) == []
@@ -81,14 +90,23 @@ def test_what_other_variables_name_is_no_key(name: str) -> None:
 
 def test_what_git_includes_is_needed_whatever_its_name(tmp_path: Path) -> None:
     made(tmp_path, ".gitconfig-work", ".config/git/of-work", ".config/git/credentials")
-    assert {*build_places(tmp_path, {})} == {f"{tmp_path}/.gitconfig-work", f"{tmp_path}/.config/git/of-work"}
+    assert {*build_places(tmp_path, {})} == {
+        f"{tmp_path}/.gitconfig-work",
+        f"{tmp_path}/.config/git/of-work",
+    }
 
 
-def test_a_folder_of_programs_is_needed_and_never_the_home_folder_or_what_is_above_it(tmp_path: Path) -> None:
+def test_a_folder_of_programs_is_needed_and_never_the_home_folder_or_what_is_above_it(
+    tmp_path: Path,
+) -> None:
     tools = tmp_path / ".tools" / "bin"
     tools.mkdir(parents=True)
-    path = os.pathsep.join([str(tools), str(tmp_path), str(tmp_path.parent), "/", ".", "", f"{tmp_path}/"])
-    assert build_places(tmp_path, {"PATH": path, "GOPATH": str(tmp_path)}) == [str(tools)]
+    path = os.pathsep.join(
+        [str(tools), str(tmp_path), str(tmp_path.parent), "/", ".", "", f"{tmp_path}/"]
+    )
+    assert build_places(tmp_path, {"PATH": path, "GOPATH": str(tmp_path)}) == [
+        str(tools)
+    ]
 
 
 def test_links_are_found_on_the_way_to_what_is_needed(tmp_path: Path) -> None:

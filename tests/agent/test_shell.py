@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.state import AgentState
-from foldline.context.invariants import broken
-from foldline.context.rewind_points import rewind_points
 from foldline.formats.export import Original
 from foldline.formats.writers.html import write_html
 from foldline.history import Session
 from foldline.llm.dialect import OPENAI, to_openai
+from foldline.past.rewind_points import rewind_points
 from foldline.protocol import UserMessage, events, operations
 from foldline.tui.transcript.calls import SHELL_CALL, command_of
-from support.agents import PlayedLLM, agent_in, others_done
+from foldline.view.rules import broken
+from support.agents import PlayedLLM, agent_in, other_tasks_done
 
 
 def shells(session: Session) -> list[UserMessage]:
@@ -22,17 +22,30 @@ def shells(session: Session) -> list[UserMessage]:
     return [entry for entry in found if entry.origin == "shell"]
 
 
-async def test_the_model_sees_the_command_and_its_output_with_the_next_prompt(tmp_path: Path) -> None:
+async def test_the_model_sees_the_command_and_its_output_with_the_next_prompt(
+    tmp_path: Path,
+) -> None:
     agent, watch = agent_in(tmp_path, llm := PlayedLLM())
     (tmp_path / "seen.txt").write_text("")
     executor = agent.executor
-    finished = await executor.wait_for(executor.submit(operations.RunShell(command="ls seen.txt; exit 3")))
+    finished = await executor.wait_for(
+        executor.submit(operations.RunShell(command="ls seen.txt; exit 3"))
+    )
     assert finished.outcome == "done", "how the command ended is its own business"
     (ran,) = shells(agent.session)
-    assert (command_of(ran), ran.text) == ("ls seen.txt; exit 3", "$ ls seen.txt; exit 3\nseen.txt\n[exit 3]")
-    assert agent.session.projection.view[0].message.type == "system", "a session can begin with a command"
+    assert (command_of(ran), ran.text) == (
+        "ls seen.txt; exit 3",
+        "$ ls seen.txt; exit 3\nseen.txt\n[exit 3]",
+    )
+    assert agent.session.projection.view[0].message.type == "system", (
+        "a session can begin with a command"
+    )
     assert watch.of(events.ApprovalRequested) == []
-    outputs = [event.text for event in watch.of(events.ToolOutput) if event.call_id == SHELL_CALL]
+    outputs = [
+        event.text
+        for event in watch.of(events.ToolOutput)
+        if event.call_id == SHELL_CALL
+    ]
     assert "".join(outputs) == "seen.txt\n", "it is shown as it comes"
     await agent.prompt("What did I see?")
     sent = to_openai(llm.requests[-1].messages, OPENAI)
@@ -41,21 +54,27 @@ async def test_the_model_sees_the_command_and_its_output_with_the_next_prompt(tm
     ).replace("\\n", "\n")
     assert broken(agent.session.projection) == []
     await agent.aclose()
-    await others_done()
+    await other_tasks_done()
 
 
 async def test_an_aside_is_in_the_history_and_not_in_the_view(tmp_path: Path) -> None:
     agent, _ = agent_in(tmp_path, llm := PlayedLLM())
     executor = agent.executor
-    await executor.wait_for(executor.submit(operations.RunShell(command="echo mine", aside=True)))
+    await executor.wait_for(
+        executor.submit(operations.RunShell(command="echo mine", aside=True))
+    )
     (ran,) = shells(agent.session)
     assert agent.session.projection.fate(ran.index).kind == "dropped"
     await agent.prompt("Go on")
     assert "mine" not in str(to_openai(llm.requests[-1].messages, OPENAI))
-    await executor.wait_for(executor.submit(operations.EditView(target=ran.index, action="restore")))
-    assert agent.session.projection.fate(ran.index).kind == "live", "the user may still show it"
+    await executor.wait_for(
+        executor.submit(operations.EditView(target=ran.index, action="restore"))
+    )
+    assert agent.session.projection.fate(ran.index).kind == "live", (
+        "the user may still show it"
+    )
     await agent.aclose()
-    await others_done()
+    await other_tasks_done()
 
 
 async def test_cancelled_twice_it_keeps_what_it_had_said(
@@ -64,30 +83,42 @@ async def test_cancelled_twice_it_keeps_what_it_had_said(
     async def cancelled_again(_: AgentState) -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(AgentState, "look_after_cancel", cancelled_again)
+    monkeypatch.setattr(AgentState, "check_sandbox_after_cancel", cancelled_again)
     agent, watch = agent_in(tmp_path, PlayedLLM())
     executor = agent.executor
     task = executor.submit(operations.RunShell(command="echo begun; sleep 1000"))
-    await watch.until(lambda: any(event.call_id == SHELL_CALL for event in watch.of(events.ToolOutput)))
+    await watch.until(
+        lambda: any(
+            event.call_id == SHELL_CALL for event in watch.of(events.ToolOutput)
+        )
+    )
     executor.submit(operations.Interrupt())
     assert (await executor.wait_for(task)).outcome == "cancelled"
     assert [ran.text for ran in shells(agent.session) if "begun" in ran.text]
     await agent.aclose()
-    await others_done()
+    await other_tasks_done()
 
 
-async def test_cancelled_it_ends_what_it_started_and_keeps_what_it_had_said(tmp_path: Path) -> None:
+async def test_cancelled_it_ends_what_it_started_and_keeps_what_it_had_said(
+    tmp_path: Path,
+) -> None:
     agent, watch = agent_in(tmp_path, PlayedLLM())
     executor = agent.executor
-    task = executor.submit(operations.RunShell(command="echo $$ > pid; echo begun; sleep 1000"))
-    await watch.until(lambda: any(event.call_id == SHELL_CALL for event in watch.of(events.ToolOutput)))
+    task = executor.submit(
+        operations.RunShell(command="echo $$ > pid; echo begun; sleep 1000")
+    )
+    await watch.until(
+        lambda: any(
+            event.call_id == SHELL_CALL for event in watch.of(events.ToolOutput)
+        )
+    )
     executor.submit(operations.Interrupt())
     assert (await executor.wait_for(task)).outcome == "cancelled"
     (ran,) = shells(agent.session)
     assert "begun" in ran.text and "[cancelled by the user" in ran.text
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
     await agent.aclose()
-    await others_done()
+    await other_tasks_done()
 
 
 @pytest.mark.parametrize(
@@ -106,16 +137,20 @@ async def test_output_is_clipped_cleaned_and_free_of_keys(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-verysecretverysecret")
     (tmp_path / "leak").write_text("the file says sk-verysecretverysecret")
     agent, _ = agent_in(tmp_path, PlayedLLM())
-    await agent.executor.wait_for(agent.executor.submit(operations.RunShell(command=command)))
+    await agent.executor.wait_for(
+        agent.executor.submit(operations.RunShell(command=command))
+    )
     (ran,) = shells(agent.session)
     assert said in ran.text
     assert "verysecret" not in ran.text and len(ran.text) < 60_000
     await agent.aclose()
-    await others_done()
+    await other_tasks_done()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_a_command_is_rewound_folded_and_exported_like_what_was_said(tmp_path: Path) -> None:
+async def test_a_command_is_rewound_compacted_and_exported_like_what_was_said(
+    tmp_path: Path,
+) -> None:
     agent, _ = agent_in(tmp_path, llm := PlayedLLM(), compaction="summary")
     session, executor = agent.session, agent.executor
 
@@ -127,7 +162,9 @@ async def test_a_command_is_rewound_folded_and_exported_like_what_was_said(tmp_p
     await agent.prompt("first")
     await done(operations.RunShell(command="echo in vain"))
     await done(operations.Rewind(checkpoint=rewind_points(session.projection)[0].id))
-    before, in_vain = (session.projection.fate(ran.index).kind for ran in shells(session))
+    before, in_vain = (
+        session.projection.fate(ran.index).kind for ran in shells(session)
+    )
     assert (before, in_vain) == ("live", "reverted")
     await agent.prompt("again")
     await done(operations.RunShell(command="seq 4000"))
@@ -136,7 +173,12 @@ async def test_a_command_is_rewound_folded_and_exported_like_what_was_said(tmp_p
     assert "<b>before</b>" in asked and "in vain" not in asked
     fates = [session.projection.fate(ran.index).kind for ran in shells(session)]
     assert fates == ["summarised", "reverted", "live"]
-    page = write_html(Original(session.header, list(session.entries), session.projection)).data.decode()
-    assert "Shell command</b> $ echo &#x27;&lt;b&gt;before" in page and "<b>before" not in page
+    page = write_html(
+        Original(session.header, list(session.entries), session.projection)
+    ).data.decode()
+    assert (
+        "Shell command</b> · $ echo &#x27;&lt;b&gt;before" in page
+        and "<b>before" not in page
+    )
     await agent.aclose()
-    await others_done()
+    await other_tasks_done()

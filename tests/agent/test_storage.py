@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.context.invariants import broken
 from foldline.history import Session
+from foldline.history.log import NOTHING_ON_DISK
 from foldline.protocol import Compaction, FoldlineError
-from support.agents import PlayedLLM, agent_in, calling, reloaded, write_lines
+from foldline.view.rules import broken
+from support.agents import PlayedLLM, agent_in, reload_session, tool_reply, write_lines
 from support.disks import files_up_to
 
 
@@ -25,19 +26,23 @@ def seen(session: Session) -> list[str]:
 
 def same_on_disk(agent: Agent) -> bool:
     """Whether another process would read what this one holds."""
-    there = reloaded(agent)
-    return list(there.entries) == list(agent.session.entries) and seen(there) == seen(agent.session)
+    there = reload_session(agent)
+    return list(there.entries) == list(agent.session.entries) and seen(there) == seen(
+        agent.session
+    )
 
 
 def working(folder: Path) -> tuple[Agent, PlayedLLM]:
     folder.mkdir(exist_ok=True)
     write_lines(folder / "a.txt", 40)
-    llm = PlayedLLM(calling(("read", {"path": "a.txt"})), "I read it. " * 40, always="done")
+    llm = PlayedLLM(
+        tool_reply(("read", {"path": "a.txt"})), "I read it. " * 40, always="done"
+    )
     return agent_in(folder, llm)[0], llm
 
 
 async def a_day(agent: Agent) -> None:
-    """A turn with a call, another one, a fold, and a turn after it."""
+    """A turn with a call, another one, a compaction, and a turn after it."""
     await agent.prompt("Read a.txt, please. " * 20)
     await agent.prompt("And tell me more of it. " * 20)
     await agent.compact()
@@ -47,9 +52,14 @@ async def a_day(agent: Agent) -> None:
 # --- no room ------------------------------------------------------------------------------------------
 
 
-async def test_the_first_prompt_on_a_full_disk_is_told_and_no_model_is_asked(tmp_path: Path) -> None:
+async def test_the_first_prompt_on_a_full_disk_is_told_and_no_model_is_asked(
+    tmp_path: Path,
+) -> None:
     agent, llm = working(tmp_path / "work")
-    with files_up_to(0), pytest.raises(FoldlineError, match="Nothing of this session is on disk"):
+    with (
+        files_up_to(0),
+        pytest.raises(FoldlineError, match=NOTHING_ON_DISK),
+    ):
         await agent.prompt("first")
     assert llm.requests == []
     assert list(agent.session.entries) == []
@@ -69,7 +79,10 @@ async def test_wherever_in_a_day_the_disk_fills_up_nothing_is_torn_and_the_same_
     limit = int(share * model.session.path.stat().st_size)
 
     agent, llm = working(tmp_path / "work")
-    with files_up_to(limit), pytest.raises(FoldlineError, match=r"on disk.*file too large") as told:
+    with (
+        files_up_to(limit),
+        pytest.raises(FoldlineError, match=r"on disk.*file too large") as told,
+    ):
         await a_day(agent)
     assert "\n" not in str(told.value)
     asked = len(llm.requests)
@@ -80,13 +93,15 @@ async def test_wherever_in_a_day_the_disk_fills_up_nothing_is_torn_and_the_same_
     assert (await agent.prompt("Is there room again?")).text == "done"
     assert len(llm.requests) == asked + 1
     assert same_on_disk(agent)
-    assert reloaded(agent).damage.count <= 1
+    assert reload_session(agent).damage.count <= 1
     assert broken(agent.session.projection) == []
     await agent.aclose()
 
 
 @pytest.mark.parametrize("more", [0, 1, 40, 400])
-async def test_a_fold_that_finds_no_room_leaves_the_old_view(tmp_path: Path, more: int) -> None:
+async def test_a_compaction_that_finds_no_room_leaves_the_old_view(
+    tmp_path: Path, more: int
+) -> None:
     agent, _ = working(tmp_path / "work")
     await agent.prompt("Read a.txt, please. " * 20)
     await agent.prompt("And tell me more of it. " * 20)
@@ -97,7 +112,7 @@ async def test_a_fold_that_finds_no_room_leaves_the_old_view(tmp_path: Path, mor
         pytest.raises(FoldlineError, match="file too large"),
     ):
         await agent.compact()
-    assert seen(agent.session) == before == seen(reloaded(agent))
+    assert seen(agent.session) == before == seen(reload_session(agent))
     assert len(agent.session.entries) == entries
     await agent.compact()
     assert isinstance(agent.session.entries[-1], Compaction)
@@ -132,7 +147,9 @@ def put_notes_in_its_place(events: Path) -> None:
 
 def put_notes_of_the_same_size_in_its_place(events: Path) -> None:
     size = events.stat().st_size
-    other = events.with_name("other")  # made before the old one goes, so that it is another file
+    other = events.with_name(
+        "other"
+    )  # made before the old one goes, so that it is another file
     other.write_bytes(b"n" * size)
     other.replace(events)
 
@@ -159,7 +176,11 @@ async def test_a_session_whose_file_was_pulled_away_stops_with_a_sentence_and_ov
 ) -> None:
     agent, llm = working(tmp_path / "work")
     await agent.prompt("Read a.txt.")
-    events, asked, entries = agent.session.path, len(llm.requests), list(agent.session.entries)
+    events, asked, entries = (
+        agent.session.path,
+        len(llm.requests),
+        list(agent.session.entries),
+    )
     assert events is not None
     pull(events)
     left = events.read_bytes() if events.is_file() else None
@@ -240,12 +261,24 @@ ON_A_SMALL_DISK = """
 @pytest.fixture(scope="module")
 def small_disk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What an agent said on a disk of 64 kB of its own, which fills up and turns read-only."""
-    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["unshare", "-rm", "true"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("no mount of one's own can be made here (unshare -rm)")
     disk = tmp_path_factory.mktemp("disk")
     script = textwrap.dedent(ON_A_SMALL_DISK)
-    command = ["unshare", "-rm", sys.executable, "-c", script, str(disk), str(Path(__file__).parents[1])]
-    child = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = [
+        "unshare",
+        "-rm",
+        sys.executable,
+        "-c",
+        script,
+        str(disk),
+        str(Path(__file__).parents[1]),
+    ]
+    child = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False
+    )
     assert child.returncode == 0, child.stderr
     said: dict[str, Any] = json.loads(child.stdout)
     return said
@@ -259,22 +292,34 @@ REFUSED = {
 }
 
 
-def test_a_disk_of_its_own_that_is_full_or_read_only_is_told_by_name(small_disk: dict[str, Any]) -> None:
+def test_a_disk_of_its_own_that_is_full_or_read_only_is_told_by_name(
+    small_disk: dict[str, Any],
+) -> None:
     assert small_disk["told"].keys() == REFUSED.keys()
     for name, why in REFUSED.items():
         assert why in small_disk["told"][name], name
         assert small_disk["counts"][name][0] == 0, f"{name}: the model was asked"
 
 
-def test_memory_and_disk_are_the_same_at_every_moment_of_it(small_disk: dict[str, Any]) -> None:
+def test_memory_and_disk_are_the_same_at_every_moment_of_it(
+    small_disk: dict[str, Any],
+) -> None:
     assert all(same for _, (_, _, same) in _phases(small_disk))
 
 
 def test_the_same_process_goes_on_as_soon_as_it_can(small_disk: dict[str, Any]) -> None:
     phases = dict(_phases(small_disk))
     assert [phases[name][0] for name in FINE] == [1, 1, 1]
-    assert small_disk["counts"]["opened"] == phases["room once more"][1] == phases["read-only"][1]
+    assert (
+        small_disk["counts"]["opened"]
+        == phases["room once more"][1]
+        == phases["read-only"][1]
+    )
 
 
 def _phases(said: dict[str, Any]) -> list[tuple[str, list[Any]]]:
-    return [(name, count) for name, count in said["counts"].items() if isinstance(count, list)]
+    return [
+        (name, count)
+        for name, count in said["counts"].items()
+        if isinstance(count, list)
+    ]

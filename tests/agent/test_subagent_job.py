@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from foldline.context.invariants import broken
-from foldline.context.proof import prove
 from foldline.history import Session, children_of, tree_of
+from foldline.past.proof import prove
 from foldline.protocol import Compaction, RequestRecord, Subagent, ToolResultMessage
+from foldline.view.rules import broken
 from support.agents import agent_in
 from support.clients import chat_at
 from support.job_files import sample
@@ -26,18 +26,33 @@ def read(path: str) -> dict[str, Any]:
 
 
 SCRIPT: list[dict[str, Any]] = [
-    {"when": {"content": "<conversation>|<summary-request>"}, "answer": {"builtin": "summary"}},
+    {
+        "when": {"content": "<conversation>|<summary-request>"},
+        "answer": {"builtin": "summary"},
+    },
     {
         "when": {"role": "user", "content": "^Share it out"},
         "answer": {
             "tool_calls": [
-                {"name": "task", "arguments": {"agent": "explore", "prompt": f"Begin with {name}0.txt"}}
+                {
+                    "name": "task",
+                    "arguments": {
+                        "agent": "explore",
+                        "prompt": f"Begin with {name}0.txt",
+                    },
+                }
                 for name in NAMES
             ]
         },
     },
-    {"when": {"role": "user", "content": r"Begin with (?P<path>\S+)"}, "answer": read("${path}")},
-    {"when": {"role": "tool", "content": r"go on with (?P<path>\S+)"}, "answer": read("${path}")},
+    {
+        "when": {"role": "user", "content": r"Begin with (?P<path>\S+)"},
+        "answer": read("${path}"),
+    },
+    {
+        "when": {"role": "tool", "content": r"go on with (?P<path>\S+)"},
+        "answer": read("${path}"),
+    },
     {
         "when": {"role": "tool", "content": r"nothing behind (?P<name>\w+)"},
         "answer": {"text": "All of ${name} is read."},
@@ -60,7 +75,9 @@ def make_files(folder: Path) -> int:
     return size
 
 
-async def test_children_read_600_kb_and_the_parent_never_compacts(tmp_path: Path) -> None:
+async def test_children_read_600_kb_and_the_parent_never_compacts(
+    tmp_path: Path,
+) -> None:
     size = make_files(tmp_path / "project")
     assert size > 600_000
     with running_server(window=WINDOW, script=SCRIPT, strict=True) as server:
@@ -75,8 +92,12 @@ async def test_children_read_600_kb_and_the_parent_never_compacts(tmp_path: Path
     assert agent.session.path is not None
     parent, *children = [Session.open(path) for path in tree_of(agent.session.path)]
     assert not parent.projection.compactions()
-    results = [entry for entry in parent.entries if isinstance(entry, ToolResultMessage)]
-    assert [each.text.splitlines()[0] for each in results] == [f"All of {name} is read." for name in NAMES]
+    results = [
+        entry for entry in parent.entries if isinstance(entry, ToolResultMessage)
+    ]
+    assert [each.text.splitlines()[0] for each in results] == [
+        f"All of {name} is read." for name in NAMES
+    ]
     assert max(each.prompt_tokens for each in seen) < WINDOW
 
     begun = {entry.child for entry in parent.entries if isinstance(entry, Subagent)}
@@ -85,11 +106,15 @@ async def test_children_read_600_kb_and_the_parent_never_compacts(tmp_path: Path
     for session in (parent, *children):
         assert not broken(session.projection)
         proofs = list(prove(session.entries))
-        assert len(proofs) == sum(isinstance(entry, RequestRecord) for entry in session.entries)
+        assert len(proofs) == sum(
+            isinstance(entry, RequestRecord) for entry in session.entries
+        )
         assert all(proof.holds for proof in proofs)
     for child in children:
         assert [entry for entry in child.entries if isinstance(entry, Compaction)]
         came += sum(
-            len(entry.text.encode()) for entry in child.entries if isinstance(entry, ToolResultMessage)
+            len(entry.text.encode())
+            for entry in child.entries
+            if isinstance(entry, ToolResultMessage)
         )
     assert came > 600_000

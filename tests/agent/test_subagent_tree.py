@@ -16,14 +16,22 @@ from foldline.history import Session
 from foldline.protocol import operations, text_parts
 from support.agents import agent_in
 from support.limits import examples
-from support.trees import Busy, check_told, check_tree
+from support.trees import Busy, check_reports, check_tree
 
 STEPS = (
     "spawn", "two", "cancel", "background", "crash", "rewind", "go", "undo", "undo any", "fork", "compact",
     "talk", "esc",
 )  # fmt: skip
 """What may happen."""
-ALL = [("two", 0), ("cancel", 40), ("rewind", 3), ("fork", 30), ("spawn", 0), ("undo", 0), ("go", 25)]
+ALL = [
+    ("two", 0),
+    ("cancel", 40),
+    ("rewind", 3),
+    ("fork", 30),
+    ("spawn", 0),
+    ("undo", 0),
+    ("go", 25),
+]
 
 
 class Life:
@@ -38,7 +46,9 @@ class Life:
         agent, run = self.agent, operations.RunAgent
         match what:
             case "spawn" | "two" | "talk":
-                await self.ended(agent.executor.submit(run(parts=text_parts(f"{what} now"))))
+                await self.ended(
+                    agent.executor.submit(run(parts=text_parts(f"{what} now")))
+                )
             case "cancel" | "background" | "crash":
                 task = agent.executor.submit(run(parts=text_parts("two now")))
                 for _ in range(ticks):
@@ -47,24 +57,40 @@ class Life:
                     self.crash()
                 else:
                     is_cancel = what == "cancel"
-                    word = operations.Interrupt() if is_cancel else operations.SendToBackground()
+                    word = (
+                        operations.Interrupt()
+                        if is_cancel
+                        else operations.SendToBackground()
+                    )
                     agent.executor.submit(word)
                 await self.ended(task, agent)
             case "rewind" if places := agent.session.projection.checkpoints:
                 place = places[ticks % len(places)].id
-                await self.ended(agent.executor.submit(operations.Rewind(checkpoint=place, files=True)))
+                await self.ended(
+                    agent.executor.submit(
+                        operations.Rewind(checkpoint=place, files=True)
+                    )
+                )
             case "go" if (last := agent.session.projection.last_index) > 0:
                 files = ticks % 2 == 0
-                await self.ended(agent.executor.submit(operations.Rewind(moment=ticks % last, files=files)))
+                await self.ended(
+                    agent.executor.submit(
+                        operations.Rewind(moment=ticks % last, files=files)
+                    )
+                )
             case "undo any" if (last := agent.session.projection.last_index) > 0:
                 target = ticks % last
-                await self.ended(agent.executor.submit(operations.UndoCompaction(target=target)))
+                await self.ended(
+                    agent.executor.submit(operations.UndoCompaction(target=target))
+                )
             case "fork" if len(agent.session.entries):
                 await self.fork(ticks)
             case "undo":
                 await self.ended(agent.executor.submit(operations.UndoCompaction()))
             case "compact":
-                await self.ended(agent.executor.submit(operations.CompactSession(reason="manual")))
+                await self.ended(
+                    agent.executor.submit(operations.CompactSession(reason="manual"))
+                )
             case "esc":
                 agent.executor.submit(operations.Interrupt())
             case _:
@@ -80,7 +106,9 @@ class Life:
         if not here.exists():
             return
         there = here.with_name(f"{here.name}-{next(_COPIES)}")
-        shutil.copytree(here, there, ignore=shutil.ignore_patterns("lock", "*.json", "index.jsonl"))
+        shutil.copytree(
+            here, there, ignore=shutil.ignore_patterns("lock", "*.json", "index.jsonl")
+        )
         self.go_on_in(there)
 
     async def fork(self, ticks: int) -> None:
@@ -95,17 +123,35 @@ class Life:
 
     def go_on_in(self, path: Path) -> None:
         self.left.append(self.agent)
-        self.agent = Agent(Session.open(path), llm=Busy(), approvals="all", interactive=True)
+        self.agent = Agent(
+            Session.open(path), llm=Busy(), approvals="all", interactive=True
+        )
 
 
 _COPIES = itertools.count()
 
 
 @settings(deadline=None, max_examples=examples(25))
-@example([*ALL, ("crash", 50), ("two", 0), ("undo any", 30), ("go", 12), ("background", 60), ("fork", 9)])
+@example(
+    [
+        *ALL,
+        ("crash", 50),
+        ("two", 0),
+        ("undo any", 30),
+        ("go", 12),
+        ("background", 60),
+        ("fork", 9),
+    ]
+)
 @example([*reversed(ALL), ("background", 30), ("crash", 20), *ALL])
-@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 60)), min_size=1, max_size=8))
-def test_every_history_of_the_tree_is_whole_after_anything(steps: list[tuple[str, int]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(STEPS), st.integers(0, 60)), min_size=1, max_size=8
+    )
+)
+def test_every_history_of_the_tree_is_whole_after_anything(
+    steps: list[tuple[str, int]],
+) -> None:
     async def live(folder: Path) -> None:
         life = Life(folder)
         try:
@@ -119,7 +165,7 @@ def test_every_history_of_the_tree_is_whole_after_anything(steps: list[tuple[str
                 await agent.aclose()
         assert life.agent.session.path is not None
         if life.agent.session.path.exists():
-            await check_told(life.agent.session.path)
+            await check_reports(life.agent.session.path)
         for agent in (life.agent, *life.left):
             assert agent.session.path is not None
             if agent.session.path.exists():

@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.agent import Agent
+from foldline.agent.turn import NOTHING_TO_RETRY
 from foldline.compaction import CompactionFailed
-from foldline.context.invariants import broken
-from foldline.context.proof import prove
+from foldline.llm import failures
+from foldline.past.proof import prove
 from foldline.protocol import (
     AssistantMessage,
     NoticeRecord,
@@ -31,10 +32,12 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.protocol.events import Event
-from support.agents import Watch, agent_in, others_done, reloaded
-from support.awaits import Moment, Stopper
+from foldline.view.rules import broken
+from support.agents import Watch, agent_in, other_tasks_done, reload_session
+from support.cancellation import Moment, Stopper
 from support.clients import chat_at
 from support.limits import examples
+from support.sentences import says
 from support.server import RunningServer, running_server
 from support.server_process import Seen
 
@@ -44,7 +47,12 @@ SAID = "This much had been said, word for word, before it broke off. "
 """Text of the answers that break off: it arrives in pieces of 10 characters."""
 
 
-def refusal(status: int, message: str = "no", headers: dict[str, str] | None = None, **error: str) -> Any:
+def refusal(
+    status: int,
+    message: str = "no",
+    headers: dict[str, str] | None = None,
+    **error: str,
+) -> Any:
     return {
         "fault": {
             "status": status,
@@ -60,14 +68,24 @@ def spoilt(**fault: Any) -> Any:
 
 def pieces(*deltas: dict[str, Any], ends: str | None = "tool_calls") -> Any:
     """A stream of exactly these deltas."""
-    last = [] if ends is None else [{"choices": [{"index": 0, "delta": {}, "finish_reason": ends}]}]
-    body = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    last = (
+        []
+        if ends is None
+        else [{"choices": [{"index": 0, "delta": {}, "finish_reason": ends}]}]
+    )
+    body = [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
     return {"fault": {"raw": [*body, *last]}}
 
 
 def part(index: int, arguments: str, **named: str) -> dict[str, Any]:
     """A piece of a tool call: the first of it with `id` and `name`."""
-    function = {"arguments": arguments, **{key: value for key, value in named.items() if key == "name"}}
+    function = {
+        "arguments": arguments,
+        **{key: value for key, value in named.items() if key == "name"},
+    }
     first = {"id": named["id"], "type": "function"} if "id" in named else {}
     return {"tool_calls": [{"index": index, **first, "function": function}]}
 
@@ -97,32 +115,69 @@ class Fault:
 
 
 OVERFLOW = (
-    "This model's maximum context length is 32768 tokens. However, your messages resulted in 40000 tokens."
+    "This model's maximum context length is 32768 tokens. "
+    "However, your messages resulted in 40000 tokens."
 )
 LS = [{"name": "ls", "arguments": {}, "id": f"call_{number}"} for number in range(100)]
 FAULTS = [
-    Fault("401", refusal(401), "wants a key (401)"),
-    Fault("403", refusal(403), "does not allow this key"),
-    Fault("404 model", refusal(404, code="model_not_found"), "has no model"),
-    Fault("400", refusal(400, "what is this?"), "refused the request (400)"),
+    Fault("401", refusal(401), failures.NO_KEY),
+    Fault("403", refusal(403), failures.NOT_ALLOWED),
+    Fault("404 model", refusal(404, code="model_not_found"), failures.NOT_FOUND),
+    Fault("400", refusal(400, "what is this?"), failures.REJECTED),
     *(
         Fault(str(status), refusal(status), f"({status})", RETRIES, EIGHT)
         for status in (408, 409, 429, 500, 502, 503, 529)
     ),
-    Fault("429 with retry-after", refusal(429, headers={"retry-after": "7"}), "(429)", RETRIES, (7.0,) * 8),
-    Fault("429 for hours", refusal(429, headers={"retry-after": "7200"}), "wait 2 h"),
-    Fault("500 for good", refusal(500, "tools param requires --jinja flag"), "refused the request (500)"),
-    Fault("no credit", refusal(429, code="insufficient_quota"), "no credit left"),
-    Fault("an error page", {"fault": {"status": 502, "body": "<html>Bad gateway</html>"}}, "(502)", RETRIES),
-    Fault("reset before a word", spoilt(cut_after=0), "before it was complete", RETRIES),
-    Fault("reset in mid-stream", spoilt(cut_after=4), "before it was complete", RETRIES, keeps=SAID[:30]),
-    Fault("silence", spoilt(stall_after=0), "sent nothing for", RETRIES),
-    Fault("stall in mid-stream", spoilt(stall_after=4), "sent nothing for", RETRIES, keeps=SAID[:30]),
-    Fault("no server-sent events", {"fault": {"raw": ["%&/(", "}{"]}}, "before it was complete", RETRIES),
+    Fault(
+        "429 with retry-after",
+        refusal(429, headers={"retry-after": "7"}),
+        "(429)",
+        RETRIES,
+        (7.0,) * 8,
+    ),
+    Fault(
+        "429 for hours",
+        refusal(429, headers={"retry-after": "7200"}),
+        failures.LONG_WAIT,
+    ),
+    Fault(
+        "500 for good",
+        refusal(500, "tools param requires --jinja flag"),
+        failures.REJECTED,
+    ),
+    Fault("no credit", refusal(429, code="insufficient_quota"), failures.NO_CREDIT),
+    Fault(
+        "an error page",
+        {"fault": {"status": 502, "body": "<html>Bad gateway</html>"}},
+        "(502)",
+        RETRIES,
+    ),
+    Fault("reset before a word", spoilt(cut_after=0), failures.BROKEN, RETRIES),
+    Fault(
+        "reset in mid-stream",
+        spoilt(cut_after=4),
+        failures.BROKEN,
+        RETRIES,
+        keeps=SAID[:30],
+    ),
+    Fault("silence", spoilt(stall_after=0), failures.STALLED, RETRIES),
+    Fault(
+        "stall in mid-stream",
+        spoilt(stall_after=4),
+        failures.STALLED,
+        RETRIES,
+        keeps=SAID[:30],
+    ),
+    Fault(
+        "no server-sent events",
+        {"fault": {"raw": ["%&/(", "}{"]}},
+        failures.BROKEN,
+        RETRIES,
+    ),
     Fault(
         "half a JSON in mid-stream",
         spoilt(malformed_after=4),
-        "before it was complete",
+        failures.BROKEN,
         RETRIES,
         keeps=SAID[:30],
     ),
@@ -136,18 +191,35 @@ FAULTS = [
     Fault(
         "refused as too long",
         refusal(400, OVERFLOW, code="context_length_exceeded"),
-        "longer than the window",
+        failures.TOO_LONG,
     ),
-    Fault("an unknown finish reason", {"text": SAID, "finish_reason": "eos_token_of_the_day"}),
-    Fault("an answer cut at its limit", {"text": SAID, "finish_reason": "length"}, tells="output limit"),
-    Fault("an empty answer", {"text": ""}, retries=RETRIES, tells="empty answer"),
-    Fault("nothing at all", {"fault": {"raw": []}}, "before it was complete", RETRIES, in_another_way=1),
+    Fault(
+        "an unknown finish reason",
+        {"text": SAID, "finish_reason": "eos_token_of_the_day"},
+    ),
+    Fault(
+        "an answer cut at its limit",
+        {"text": SAID, "finish_reason": "length"},
+        tells="output limit",
+    ),
+    Fault("an empty answer", {"text": ""}, retries=RETRIES, tells=failures.EMPTY),
+    Fault(
+        "nothing at all",
+        {"fault": {"raw": []}},
+        failures.BROKEN,
+        RETRIES,
+        in_another_way=1,
+    ),
     Fault(
         "arguments that are no JSON",
         {"tool_calls": [{"name": "read", "arguments": '{"path": "a.tx'}]},
         results=(("", True),),
     ),
-    Fault("an unknown tool", {"tool_calls": [{"name": "levitate"}]}, results=(("There is no tool", True),)),
+    Fault(
+        "an unknown tool",
+        {"tool_calls": [{"name": "levitate"}]},
+        results=(("There is no tool", True),),
+    ),
     Fault("100 calls at once", {"tool_calls": LS}, results=(("", False),) * 100),
     Fault(
         "pieces of calls out of order and twice",
@@ -162,8 +234,12 @@ FAULTS = [
     ),
     Fault(
         "a call broken off",
-        pieces({"content": SAID[:30]}, part(0, '{"path": "a.', id="a", name="read"), ends=None),
-        "before it was complete",
+        pieces(
+            {"content": SAID[:30]},
+            part(0, '{"path": "a.', id="a", name="read"),
+            ends=None,
+        ),
+        failures.BROKEN,
         RETRIES,
         keeps=SAID[:30],
     ),
@@ -180,28 +256,40 @@ HELD = {
     "held before the first byte": {"fault": {"hang": True}},
     "held in mid-stream": spoilt(stall_after=4),
     "held before a retry": refusal(503),
-    "held in a tool": {"tool_calls": [{"name": "bash", "arguments": {"command": "echo runs; sleep 600"}}]},
+    "held in a tool": {
+        "tool_calls": [
+            {"name": "bash", "arguments": {"command": "echo runs; sleep 600"}}
+        ]
+    },
 }
 """What an Esc is to end: none of it would by itself."""
 
 
 def rule(prompt: str, answer: dict[str, Any], times: int = OFTEN) -> dict[str, Any]:
-    return {"when": {"content": f"{prompt}$", "tools": True}, "times": times, "answer": answer}
+    return {
+        "when": {"content": f"{prompt}$", "tools": True},
+        "times": times,
+        "answer": answer,
+    }
 
 
 SUMMARY = {"text": "## Goal\n- to find out what this server does next\n" * 3}
-FOLDS = [
+COMPACTIONS = [
     {"when": {"content": "(?s)dwell on once"}, "times": 1, "answer": refusal(503)},
     {"when": {"content": "(?s)dwell on always"}, "answer": refusal(503)},
     {"when": {"content": "<conversation>|<summary-request>"}, "answer": SUMMARY},
 ]
 
 SCRIPT = [
-    *FOLDS,
+    *COMPACTIONS,
     *GOES_ON,
     *(rule(f"always {fault}", fault.answer) for fault in FAULTS),
     *(
-        rule(f"for a while {fault}", fault.answer, fault.retries + 1 + fault.in_another_way)
+        rule(
+            f"for a while {fault}",
+            fault.answer,
+            fault.retries + 1 + fault.in_another_way,
+        )
         for fault in FAULTS
     ),
     *(rule(f"once {fault}", fault.answer, 1) for fault in FAULTS),
@@ -245,12 +333,15 @@ class Fire:
     async def goes_on(self) -> None:
         """The next prompt is answered; all that was is valid, proved, and the same when it is read again."""
         assert (await self.ask("and now?")).outcome == "done"
-        assert isinstance(self.entries[-2], AssistantMessage) and self.entries[-2].text == "On we go."
+        assert (
+            isinstance(self.entries[-2], AssistantMessage)
+            and self.entries[-2].text == "On we go."
+        )
         assert sound(self.agent) == []
 
     async def aclose(self) -> None:
         await self.agent.aclose()
-        await others_done()
+        await other_tasks_done()
 
 
 def prompt(text: str) -> operations.RunAgent:
@@ -259,10 +350,12 @@ def prompt(text: str) -> operations.RunAgent:
 
 def sound(agent: Agent) -> list[object]:
     """Everything that is wrong with the history."""
-    session, again = agent.session, reloaded(agent)
+    session, again = agent.session, reload_session(agent)
     faults: list[object] = [*broken(session.projection)]
     faults += [str(proof) for proof in prove(session.entries) if not proof.holds]
-    if again.projection.view != session.projection.view or list(again.entries) != list(session.entries):
+    if again.projection.view != session.projection.view or list(again.entries) != list(
+        session.entries
+    ):
         faults.append("read again, it is another history")
     calls = [
         call.call_id
@@ -270,13 +363,19 @@ def sound(agent: Agent) -> list[object]:
         if isinstance(message, AssistantMessage)
         for call in message.calls
     ]
-    results = [entry.call_id for entry in session.entries if isinstance(entry, ToolResultMessage)]
+    results = [
+        entry.call_id
+        for entry in session.entries
+        if isinstance(entry, ToolResultMessage)
+    ]
     if len(set(results)) < len(results) or not set(results) <= set(calls):
         faults.append(f"results {results} for calls {calls}")
     return faults
 
 
-def under_fire(folder: Path, server: RunningServer, base_url: str = "", held: bool = False) -> Fire:
+def under_fire(
+    folder: Path, server: RunningServer, base_url: str = "", held: bool = False
+) -> Fire:
     """An agent whose client does not wait before a retry; `held`: waits for ever."""
     folder.mkdir(exist_ok=True, parents=True)
     (folder / "a.txt").write_text("one line\n")
@@ -307,7 +406,10 @@ async def test_a_fault_ends_in_an_answer_or_in_one_sentence(
     fire = under_fire(tmp_path / "project", server)
     finished = await fire.ask(f"always {fault}")
     assert finished.outcome == ("failed" if fault.says else "done"), finished.error
-    assert len(fire.seen()) == fault.retries + 1 + bool(fault.results) + fault.in_another_way
+    assert (
+        len(fire.seen())
+        == fault.retries + 1 + bool(fault.results) + fault.in_another_way
+    )
     one_sentence(fire, finished.error or "", fault)
     told = fire.watch.of(events.Retrying)
     assert [(each.attempt, each.attempts) for each in told] == [
@@ -316,13 +418,15 @@ async def test_a_fault_ends_in_an_answer_or_in_one_sentence(
     assert [each.seconds for each in told] == fire.waits
     assert not fault.waits or tuple(fire.waits) == fault.waits
     if fault.keeps:
-        [partial] = [entry for entry in fire.entries if isinstance(entry, AssistantMessage)]
+        [partial] = [
+            entry for entry in fire.entries if isinstance(entry, AssistantMessage)
+        ]
         assert (partial.text, partial.stop_reason) == (fault.keeps, "error")
     results = [entry for entry in fire.entries if isinstance(entry, ToolResultMessage)]
     assert len(results) == len(fault.results)
     for result, (text, is_error) in zip(results, fault.results, strict=True):
         assert result.text.startswith(text) and result.is_error == is_error
-    assert fault.tells in " ".join(fire.watch.notices)
+    assert says(" ".join(fire.watch.notices), fault.tells)
     await fire.goes_on()
     assert [seen.violations for seen in fire.seen() if seen.violations] == []
     await fire.aclose()
@@ -333,7 +437,12 @@ def one_sentence(fire: Fire, sentence: str, fault: Fault) -> None:
     if not fault.says:
         assert not sentence
         return
-    assert fault.says in sentence and "\n" not in sentence and sentence.endswith(".") and len(sentence) < 600
+    assert (
+        says(sentence, fault.says)
+        and "\n" not in sentence
+        and sentence.endswith(".")
+        and len(sentence) < 600
+    )
     kept = [
         entry.error if isinstance(entry, RequestRecord) else getattr(entry, "text", "")
         for entry in fire.entries
@@ -342,17 +451,29 @@ def one_sentence(fire: Fire, sentence: str, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.retries], ids=str)
-async def test_what_passes_is_survived_unseen(tmp_path: Path, server: RunningServer, fault: Fault) -> None:
+async def test_what_passes_is_survived_unseen(
+    tmp_path: Path, server: RunningServer, fault: Fault
+) -> None:
     fire = under_fire(tmp_path / "project", server)
     finished = await fire.ask(f"once {fault}")
-    assert (finished.outcome, len(fire.seen()), len(fire.waits)) == ("done", 2, 1 - fault.in_another_way)
+    assert (finished.outcome, len(fire.seen()), len(fire.waits)) == (
+        "done",
+        2,
+        1 - fault.in_another_way,
+    )
     first, second = fire.seen()
     assert first.messages == second.messages
-    assert [entry.text for entry in fire.entries if isinstance(entry, AssistantMessage)] == ["Better now."]
+    assert [
+        entry.text for entry in fire.entries if isinstance(entry, AssistantMessage)
+    ] == ["Better now."]
     given_up = [
-        entry.said or "" for entry in fire.entries if isinstance(entry, RequestRecord) and entry.error
+        entry.said or ""
+        for entry in fire.entries
+        if isinstance(entry, RequestRecord) and entry.error
     ]
-    assert [said[: len(fault.keeps)] for said in given_up if said] == ([fault.keeps] if fault.keeps else [])
+    assert [said[: len(fault.keeps)] for said in given_up if said] == (
+        [fault.keeps] if fault.keeps else []
+    )
     await fire.goes_on()
     await fire.aclose()
 
@@ -367,10 +488,14 @@ async def test_a_failed_turn_goes_on_with_the_very_request_that_failed(
     *failed, again = fire.seen()
     assert again.messages == failed[-1].messages
     view = [item.message for item in fire.agent.session.projection.view]
-    assert [message.text for message in view if isinstance(message, AssistantMessage)] == ["Better now."]
+    assert [
+        message.text for message in view if isinstance(message, AssistantMessage)
+    ] == ["Better now."]
     assert sum(isinstance(message, UserMessage) for message in view) == 1
     said = [entry.text for entry in fire.entries if isinstance(entry, AssistantMessage)]
-    assert said == [*([fault.keeps] if fault.keeps else []), "Better now."], "nothing that was said is lost"
+    assert said == [*([fault.keeps] if fault.keeps else []), "Better now."], (
+        "nothing that was said is lost"
+    )
     await fire.goes_on()
     await fire.aclose()
 
@@ -384,7 +509,7 @@ async def test_where_nothing_broke_off_there_is_nothing_to_try_again(
             await fire.ask(asked)
         requests, entries = len(fire.seen()), fire.entries
         finished = await fire.done(operations.Retry())
-        assert finished.outcome == "failed" and "nothing to try again" in (finished.error or "")
+        assert (finished.outcome, finished.error) == ("failed", NOTHING_TO_RETRY)
         assert (len(fire.seen()), fire.entries) == (requests, entries)
     await fire.aclose()
 
@@ -393,11 +518,18 @@ async def test_a_server_that_is_down_is_asked_again_and_found_when_it_is_back(
     tmp_path: Path, server: RunningServer
 ) -> None:
     with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
-        down = under_fire(tmp_path / "down", server, f"http://127.0.0.1:{closed.getsockname()[1]}/v1")
+        closed.bind(
+            ("127.0.0.1", 0)
+        )  # bound and not listening: nobody else gets the port
+        down = under_fire(
+            tmp_path / "down", server, f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        )
         finished = await down.ask("hello")
-        assert finished.outcome == "failed" and "Cannot connect to" in (finished.error or "")
-        assert [each.attempt for each in down.watch.of(events.Retrying)] == [*range(1, 9)]
+        assert finished.outcome == "failed"
+        assert says(finished.error, failures.UNREACHABLE)
+        assert [each.attempt for each in down.watch.of(events.Retrying)] == [
+            *range(1, 9)
+        ]
         await down.agent.state.llm.aclose()
         down.agent.state.llm = under_fire(tmp_path / "up", server).agent.state.llm
         assert (await down.done(operations.Retry())).outcome == "done"
@@ -405,29 +537,35 @@ async def test_a_server_that_is_down_is_asked_again_and_found_when_it_is_back(
         await down.aclose()
 
 
-# --- a fold ---------------------------------------------------------------------------------------------
+# --- a compaction -------------------------------------------------------------------------------------------
 
 
-def fold(focus: str) -> operations.CompactSession:
+def compaction(focus: str) -> operations.CompactSession:
     return operations.CompactSession(reason="manual", focus=focus)
 
 
-async def worth_folding(fire: Fire) -> int:
-    """Enough said for a fold; how many entries."""
+async def worth_compacting(fire: Fire) -> int:
+    """Enough said for a compaction; how many entries."""
     for number in range(6):
-        await fire.ask(f"Background {number}: " + f"part {number} of what is known so far. " * 300)
+        await fire.ask(
+            f"Background {number}: " + f"part {number} of what is known so far. " * 300
+        )
     return len(fire.entries)
 
 
-async def test_a_draft_is_tried_again_within_its_fold(tmp_path: Path, server: RunningServer) -> None:
+async def test_a_draft_is_tried_again_within_its_compaction(
+    tmp_path: Path, server: RunningServer
+) -> None:
     fire = under_fire(tmp_path / "project", server)
-    await worth_folding(fire)
+    await worth_compacting(fire)
     fire.watch.events.clear()
-    assert (await fire.done(fold("dwell on once"))).outcome == "done"
+    assert (await fire.done(compaction("dwell on once"))).outcome == "done"
     kinds = (events.CompactionStart, events.Retrying, events.CompactionEnd)
     told = [type(event) for event in fire.watch.events if isinstance(event, kinds)]
     assert told == list(kinds)
-    assert [made.rung for made in fire.agent.session.projection.all_compactions] == ["strategy"]
+    assert [made.rung for made in fire.agent.session.projection.all_compactions] == [
+        "strategy"
+    ]
     await fire.goes_on()
     await fire.aclose()
 
@@ -436,29 +574,36 @@ async def test_an_escape_while_a_draft_waits_leaves_the_old_view(
     tmp_path: Path, server: RunningServer
 ) -> None:
     fire = under_fire(tmp_path / "project", server, held=True)
-    count = await worth_folding(fire)
-    task = fire.agent.executor.submit(fold("dwell on always"))
+    count = await worth_compacting(fire)
+    task = fire.agent.executor.submit(compaction("dwell on always"))
     await fire.watch.first(events.Retrying)
     fire.agent.executor.submit(operations.Interrupt())
     assert (await fire.agent.executor.wait_for(task)).outcome == "cancelled"
-    assert (fire.agent.session.projection.all_compactions, len(fire.entries)) == ([], count)
+    assert (fire.agent.session.projection.all_compactions, len(fire.entries)) == (
+        [],
+        count,
+    )
     await fire.goes_on()
     await fire.aclose()
 
 
-async def test_a_failed_fold_is_on_record_in_full_and_changes_nothing(
+async def test_a_failed_compaction_is_on_record_in_full_and_changes_nothing(
     tmp_path: Path, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fire = under_fire(tmp_path / "project", server)
-    await worth_folding(fire)
+    await worth_compacting(fire)
     view = list(fire.agent.session.projection.view)
-    sentence = "Nothing that was tried came to anything: " + "this did not, " * 20 + "nor did that."
+    sentence = (
+        "Nothing that was tried came to anything: "
+        + "this did not, " * 20
+        + "nor did that."
+    )
 
     async def fails(*_: object, **__: object) -> None:
         raise CompactionFailed(sentence)
 
     monkeypatch.setattr("foldline.agent.compact.propose", fails)
-    finished = await fire.done(fold(""))
+    finished = await fire.done(compaction(""))
     assert (finished.outcome, finished.error) == ("failed", sentence)
     assert isinstance(fire.entries[-1], NoticeRecord)
     assert (fire.entries[-1].level, fire.entries[-1].text) == ("error", sentence)
@@ -475,11 +620,19 @@ SIGNS: dict[str, type[Event]] = {  # type: ignore[valid-type]
     "held before a retry": events.Retrying,
     "held in a tool": events.ToolOutput,
 }
-BEGINS = (events.StepStarted, events.Retrying, events.TextDelta, events.ToolStarted, events.CompactionStart)
+BEGINS = (
+    events.StepStarted,
+    events.Retrying,
+    events.TextDelta,
+    events.ToolStarted,
+    events.CompactionStart,
+)
 
 
 @pytest.mark.parametrize("name", HELD)
-async def test_an_escape_ends_what_would_never_end(tmp_path: Path, server: RunningServer, name: str) -> None:
+async def test_an_escape_ends_what_would_never_end(
+    tmp_path: Path, server: RunningServer, name: str
+) -> None:
     fire = under_fire(tmp_path / "project", server, held=True)
     task = fire.agent.executor.submit(prompt(name))
     await fire.watch.first(SIGNS[name])
@@ -487,9 +640,15 @@ async def test_an_escape_ends_what_would_never_end(tmp_path: Path, server: Runni
     struck = len(fire.watch.events)
     fire.agent.executor.submit(operations.Interrupt())
     assert (await fire.agent.executor.wait_for(task)).outcome == "cancelled"
-    assert not [event for event in fire.watch.events[struck:] if isinstance(event, BEGINS)]
+    assert not [
+        event for event in fire.watch.events[struck:] if isinstance(event, BEGINS)
+    ]
     await closed(fire)
-    said = [entry for entry in fire.entries if isinstance(entry, AssistantMessage) and entry.text]
+    said = [
+        entry
+        for entry in fire.entries
+        if isinstance(entry, AssistantMessage) and entry.text
+    ]
     if name == "held in mid-stream":
         assert [(entry.text, entry.stop_reason) for entry in said] == [
             (SAID[: len(said[0].text)], "cancelled")
@@ -501,12 +660,15 @@ async def test_an_escape_ends_what_would_never_end(tmp_path: Path, server: Runni
 async def closed(fire: Fire) -> None:
     """The server has done with every request: answered it, or seen the client go."""
     seen = await asyncio.to_thread(
-        fire.server.wait_for, lambda seen: all(each.outcome or each.rejected for each in seen[fire.before :])
+        fire.server.wait_for,
+        lambda seen: all(each.outcome or each.rejected for each in seen[fire.before :]),
     )
     assert len(seen) > fire.before
 
 
-async def test_an_escape_and_then_the_same_step_again(tmp_path: Path, server: RunningServer) -> None:
+async def test_an_escape_and_then_the_same_step_again(
+    tmp_path: Path, server: RunningServer
+) -> None:
     fire = under_fire(tmp_path / "project", server, held=True)
     task = fire.agent.executor.submit(prompt("a stall to be stopped"))
     await fire.watch.first(events.TextDelta)
@@ -522,7 +684,11 @@ async def test_an_escape_and_then_the_same_step_again(tmp_path: Path, server: Ru
 Blow = tuple[str, int, Moment]
 """A fault; the await of its turn at which Esc comes, 0 for none; and when exactly."""
 blows: st.SearchStrategy[list[Blow]] = st.lists(
-    st.tuples(st.sampled_from(sorted(BY_NAME)), st.integers(0, 60), st.sampled_from(get_args(Moment))),
+    st.tuples(
+        st.sampled_from(sorted(BY_NAME)),
+        st.integers(0, 60),
+        st.sampled_from(get_args(Moment)),
+    ),
     min_size=1,
     max_size=3,
 )
@@ -540,16 +706,26 @@ def test_whatever_comes_one_after_the_other_the_session_goes_on(
             stopper = Stopper(fire.agent, at, moment)
             finished = await fire.ask(f"always {name}")
             stopper.stop()
-            assert finished.outcome in ("done", "failed", *(("cancelled",) if stopper.struck else ()))
+            assert finished.outcome in (
+                "done",
+                "failed",
+                *(("cancelled",) if stopper.struck else ()),
+            )
             retried = await fire.done(operations.Retry())
             assert retried.outcome in ("done", "failed")
             if fire.entries:
                 assert sound(fire.agent) == []
         await fire.goes_on()
         await closed(fire)
-        cut_off = [seen for seen in fire.seen() if seen.raw[-1:] != b"}"]  # by an Esc, while it was sent
+        cut_off = [
+            seen for seen in fire.seen() if seen.raw[-1:] != b"}"
+        ]  # by an Esc, while it was sent
         assert len(cut_off) <= len(happened)
-        assert [seen.violations for seen in fire.seen() if seen.violations and seen not in cut_off] == []
+        assert [
+            seen.violations
+            for seen in fire.seen()
+            if seen.violations and seen not in cut_off
+        ] == []
         await fire.aclose()
 
     with tempfile.TemporaryDirectory(prefix="foldline-fire-") as folder:

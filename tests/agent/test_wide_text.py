@@ -14,7 +14,10 @@ ENGLISH = "changed request handler returns message without payload because " * 2
 """Words of seven letters, one token each for this server: less than half of what they are estimated at."""
 SENTENCE = "请检查订单服务的取消流程并说明每一步为什么这样处理"
 SCRIPT: list[dict[str, Any]] = [
-    {"when": {"system_contains": "You write the working notes"}, "answer": {"builtin": "summary"}},
+    {
+        "when": {"system_contains": "You write the working notes"},
+        "answer": {"builtin": "summary"},
+    },
     {"when": {}, "answer": {"text": "Understood."}},
 ]
 
@@ -30,10 +33,14 @@ async def test_a_session_that_learnt_on_english_takes_chinese_text_without_a_ref
         while agent.state.size() < WINDOW // 2:
             await agent.prompt(ENGLISH)
         projection = agent.session.projection
-        assert projection.calibration.ratio(projection.model) < 0.95
+        assert projection.meter.calibration.ratio(projection.meter.model) < 0.95
         for nth in range(4):
             await agent.prompt(f"{nth}: {chinese}")
         assert [seen.rejected for seen in server.requests() if seen.rejected] == []
         assert projection.all_compactions
-        assert 0.95 * WINDOW > max(seen.prompt_tokens for seen in server.requests()) > characters
+        assert (
+            0.95 * WINDOW
+            > max(seen.prompt_tokens for seen in server.requests())
+            > characters
+        )
         await agent.aclose()

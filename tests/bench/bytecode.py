@@ -1,4 +1,7 @@
-"""Foldline as its users have it: compiled. Where Python keeps no bytecode, its compiler would be measured."""
+"""Foldline with its bytecode, as users have it.
+
+Without bytecode files, benchmarks would measure Python's compiler.
+"""
 
 import os
 import subprocess
@@ -7,12 +10,15 @@ from functools import cache
 from tempfile import TemporaryDirectory
 
 _KEPT = TemporaryDirectory(prefix="foldline-bytecode-")
-"""Until this process ends."""
+"""Removed when this process ends."""
 
 
 @cache
 def compiled(source: str = "") -> dict[str, str]:
-    """What to add to the environment of a process of ours; `source` is the folder `src` of another tree."""
+    """Return environment variables for our processes.
+
+    `source` is the folder `src` of another tree.
+    """
     env = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": _KEPT.name}
     env |= {"PYTHONPATH": source} if source else {}
     code = "import compileall as c, foldline, openai, textual; c.compile_dir(foldline.__path__[0], quiet=2)"

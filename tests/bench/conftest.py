@@ -1,4 +1,4 @@
-"""Prints the tables of the benchmarks at the end of the run, and makes once what several of them need."""
+"""Shared fixtures of the benchmarks, and their tables at the end of the run."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.sessions import events_of, placed, prepare
+from bench.sessions import events_of, large_session, prepare
 from bench.tables import TABLES
 from support.job import Job, Report
 
@@ -16,7 +16,7 @@ Reports = Callable[[Job], Report]
 
 @pytest.fixture(scope="session")
 def report_of(tmp_path_factory: pytest.TempPathFactory) -> Reports:
-    """What a job came to. It is run when it is first asked for."""
+    """Return the report of a job; run the job on first use."""
 
     @cache
     def run(job: Job) -> Report:
@@ -27,9 +27,11 @@ def report_of(tmp_path_factory: pytest.TempPathFactory) -> Reports:
 
 @pytest.fixture(scope="session")
 def large() -> Iterator[Path]:
-    """A working folder whose last session has 100,000 entries and 1 GB, as the process that wrote it left
-    it. Who changes it makes a copy first."""
-    with placed() as folder:
+    """A working folder with a session of 100,000 entries and 1 GB.
+
+    Index and snapshot are up to date. Tests that change it make a copy first.
+    """
+    with large_session() as folder:
         prepare(events_of(folder))
         yield folder
 

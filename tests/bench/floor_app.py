@@ -1,11 +1,11 @@
-"""The floor of whatever happens on the screen: the least there can be of a Textual app with a prompt."""
+"""A minimal Textual app with a prompt: the floor of screen measurements."""
 
 from textual.app import App, ComposeResult
 from textual.widgets import Input, Static
 
 PLACEHOLDER = "Ask for something"
 SEEN = PLACEHOLDER[1:]
-"""Of it in one piece on the screen: the cursor stands on its first letter."""
+"""The part of the placeholder written in one piece: the cursor is on its first letter."""
 
 
 class Floor(App[None]):

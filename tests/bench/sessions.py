@@ -1,4 +1,4 @@
-"""Large session files: years of work in one session, folded again and again."""
+"""Large session files: years of work in one session with many compactions."""
 
 import json
 import os
@@ -33,28 +33,50 @@ from foldline.protocol import (
 )
 
 ENTRIES, SIZE = 100_000, 1_000_000_000
-"""Of the long session of docs/performance.md: entries, and bytes."""
-BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+"""Entries and bytes of the long session of docs/design/performance.md."""
+START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = 800_000
-"""Characters after which a session is folded, unless another number is given."""
+"""Characters between two compactions, by default."""
 STEPS = 8
-"""Of a turn."""
-_WORDS = ("def", "return", "self", "in", "the", "view", "12", "=", "(", ")", "\n", "src/mod.py", "文件")
+"""Calls of a turn."""
+_WORDS = (
+    "def",
+    "return",
+    "self",
+    "in",
+    "the",
+    "view",
+    "12",
+    "=",
+    "(",
+    ")",
+    "\n",
+    "src/mod.py",
+    "文件",
+)
 
 
-def write_large(path: Path, *, entries: int, size: int, cwd: str = "/work", window: float = WINDOW) -> None:
-    """A session of so many entries and about so many bytes, most of them in tool results as in real ones.
-    `window` is that many characters after which it is folded; `inf`: never."""
-    header = SessionHeader(id="large", created_at=BEGUN, cwd=cwd)
+def write_large(
+    path: Path, *, entries: int, size: int, cwd: str = "/work", window: float = WINDOW
+) -> None:
+    """Write a session of `entries` entries and about `size` bytes, mostly in tool results.
+
+    `window` is the number of characters between compactions; `inf`: no compaction.
+    """
+    header = SessionHeader(id="large", created_at=START, cwd=cwd)
     with path.open("wb") as file:
         file.write(header.model_dump_json().encode() + b"\n")
-        for index, entry in zip(range(entries), _history(size // entries * 3, window), strict=False):
-            stored = entry.model_copy(update={"index": index, "at": BEGUN + timedelta(seconds=index)})
+        for index, entry in zip(
+            range(entries), _history(size // entries * 3, window), strict=False
+        ):
+            stored = entry.model_copy(
+                update={"index": index, "at": START + timedelta(seconds=index)}
+            )
             file.write(dump_entry(stored) + b"\n")
 
 
 def _history(result_size: int, window: float) -> Iterator[Entry]:
-    """Without end. `result_size` is the middle size of a tool result."""
+    """Yield entries without end. `result_size` is the median size of a tool result."""
     rng = random.Random(1)
     prose = " ".join(rng.choices(_WORDS, k=400_000))
 
@@ -62,7 +84,10 @@ def _history(result_size: int, window: float) -> Iterator[Entry]:
         start = rng.randrange(len(prose) - 1)
         return (prose[start:] + prose * (size // len(prose) + 1))[:size]
 
-    index, said, kept_from, newest_fold = 1, 0, 1, 0
+    index = 1
+    characters = 0
+    kept_from = 1
+    newest_compaction = 0
     yield SystemMessage(parts=text_parts("You are a careful agent."))
     while True:
         yield UserMessage(parts=text_parts(text(200)))
@@ -70,59 +95,87 @@ def _history(result_size: int, window: float) -> Iterator[Entry]:
         for step in range(STEPS):
             path = f"src/mod_{step}.py"
             usage = Usage(input=30_000, cached=20_000, output=200)
-            asked = ToolCallPart(call_id=f"c{index}", name="read", arguments=json.dumps({"path": path}))
-            yield AssistantMessage(parts=(*text_parts(text(100)), asked), model="m", usage=usage)
-            yield RequestRecord(digest="0" * 64, model="m", dialect="strict", estimated=28_000, usage=usage)
+            tool_call = ToolCallPart(
+                call_id=f"c{index}", name="read", arguments=json.dumps({"path": path})
+            )
+            yield AssistantMessage(
+                parts=(*text_parts(text(100)), tool_call), model="m", usage=usage
+            )
+            yield RequestRecord(
+                digest="0" * 64,
+                model="m",
+                dialect="strict",
+                estimated=28_000,
+                usage=usage,
+            )
             size = int(result_size * rng.choice((0.2, 0.5, 1, 1, 2.3)))
-            details = ToolDetails(brief="31 lines", files=(FileTouch(path=path, action="read"),))
+            details = ToolDetails(
+                brief="31 lines", files=(FileTouch(path=path, action="read"),)
+            )
             parts = text_parts(text(size))
-            yield ToolResultMessage(call_id=asked.call_id, name="read", parts=parts, details=details)
-            index, said = index + 3, said + size
+            yield ToolResultMessage(
+                call_id=tool_call.call_id, name="read", parts=parts, details=details
+            )
+            index, characters = index + 3, characters + size
         yield AssistantMessage(parts=text_parts(text(400)), model="m")
         index += 1
-        if said > window:
+        if characters > window:
             summary = text(12_000)
             message = SystemMessage(origin="summary", parts=text_parts(summary))
-            inputs = (newest_fold,) if newest_fold else ()
-            head = Written(message=message, covers=((kept_from, index - 1),), inputs=inputs)
-            yield Compaction(summary=summary, first_kept_index=index, head=(head,), tokens_after=3_000)
-            kept_from, newest_fold, index, said = index + 1, index, index + 1, 0
+            inputs = (newest_compaction,) if newest_compaction else ()
+            head = Written(
+                message=message, covers=((kept_from, index - 1),), inputs=inputs
+            )
+            yield Compaction(
+                summary=summary,
+                first_kept_index=index,
+                head=(head,),
+                tokens_after=3_000,
+            )
+            newest_compaction = index
+            kept_from = index + 1
+            index += 1
+            characters = 0
 
 
 @contextmanager
-def placed(*, entries: int = ENTRIES, size: int = SIZE) -> Iterator[Path]:
-    """A working folder in whose data home (see `support.terminal`) lies one such session."""
+def large_session(*, entries: int = ENTRIES, size: int = SIZE) -> Iterator[Path]:
+    """Create a working folder with a large session in its data home."""
     with _folder() as folder:
-        write_large(_place(folder) / EVENTS, entries=entries, size=size, cwd=str(folder))
+        write_large(
+            _place(folder) / EVENTS, entries=entries, size=size, cwd=str(folder)
+        )
         yield folder
 
 
 @contextmanager
-def copied(events: Path) -> Iterator[Path]:
-    """A working folder of a session's own copy, with all that lies beside it."""
+def session_copy(events: Path) -> Iterator[Path]:
+    """Create a working folder with a copy of a session and the files next to it."""
     with _folder() as folder:
         place = _place(folder)
         for name in (EVENTS, INDEX, META):
             if (source := events.with_name(name)).exists():
                 shutil.copy2(source, place / name)
-        _held_in(place / EVENTS, folder)
+        _set_folder(place / EVENTS, folder)
         yield folder
 
 
 def events_of(folder: Path) -> Path:
-    """The event file of the session that was put there."""
+    """Return the event file of the folder's session."""
     return _place(folder) / EVENTS
 
 
 @contextmanager
 def twin(folder: Path, *, index: bool = True) -> Iterator[Path]:
-    """The event file of the same session once more in the same data home; for reading only. `-c` takes the
-    first one."""
+    """Copy the session within its data home, for reading only; return the event file.
+
+    `-c` opens the original.
+    """
     events = events_of(folder)
     place = Path(mkdtemp(prefix="20250101-000000-", dir=events.parent.parent))
     (place / EVENTS).hardlink_to(events)
-    for each in (META, INDEX) if index else (META,):
-        shutil.copy2(events.with_name(each), place / each)
+    for name in (META, INDEX) if index else (META,):
+        shutil.copy2(events.with_name(name), place / name)
     try:
         yield place / EVENTS
     finally:
@@ -130,9 +183,11 @@ def twin(folder: Path, *, index: bool = True) -> Iterator[Path]:
 
 
 def prepare(events: Path, **env: str) -> None:
-    """As the process that wrote it left it: with an index, and a snapshot for lists."""
+    """Create the index and the list snapshot, as the writing process does."""
     code = "import sys, pathlib, foldline.history as h; h.Session.open(pathlib.Path(sys.argv[1])).save_meta()"
-    subprocess.run([sys.executable, "-c", code, str(events)], check=True, env={**os.environ, **env})
+    subprocess.run(
+        [sys.executable, "-c", code, str(events)], check=True, env={**os.environ, **env}
+    )
 
 
 @contextmanager
@@ -144,20 +199,24 @@ def _folder() -> Iterator[Path]:
 
 
 def _place(folder: Path) -> Path:
-    place = session_dir(folder.with_name(f"{folder.name}-home"), folder, "20260101-000000-large1")
+    place = session_dir(
+        folder.with_name(f"{folder.name}-home"), folder, "20260101-000000-large1"
+    )
     place.mkdir(parents=True, exist_ok=True)
     return place
 
 
-def _held_in(events: Path, folder: Path) -> None:
-    """It says from now on that it is of this folder: one with a name as long, so that nothing else moves."""
-    written, snapshot = events.stat(), events.with_name(META)
+def _set_folder(events: Path, folder: Path) -> None:
+    """Set the session's folder to one with a path of equal length, so that no offset changes."""
+    status, snapshot = events.stat(), events.with_name(META)
     with events.open("r+b") as file:
         header = file.readline()
         cwd = json.loads(header)["cwd"]
         if len(cwd) == len(str(folder)):
             file.seek(0)
             file.write(header.replace(cwd.encode(), str(folder).encode()))
-    os.utime(events, ns=(written.st_atime_ns, written.st_mtime_ns))  # the index goes by it
+    os.utime(
+        events, ns=(status.st_atime_ns, status.st_mtime_ns)
+    )  # the index depends on the mtime
     if snapshot.exists():
         snapshot.write_text(snapshot.read_text().replace(cwd, str(folder)))

@@ -1,9 +1,9 @@
-"""A model that speaks at a given pace, on loopback, in a process of its own.
+"""A model server on loopback that streams at a given pace, in its own process.
 
     python -P tests/bench/streamer.py TOKENS_A_SECOND
 
-prints its port, and answers every chat request with Markdown of all kinds, a token an event, until nobody
-listens. It ends when its stdin does.
+prints its port, and answers every chat request with Markdown of all kinds, one token per event, until the
+client disconnects. It ends with its stdin.
 """
 
 import json
@@ -19,9 +19,9 @@ from subprocess import PIPE, Popen
 
 MODEL = "talker"
 MOST = 200_000
-"""Tokens of an answer that nobody stops."""
+"""Tokens of an uninterrupted answer."""
 _BATCH = 0.010
-"""Seconds between two writes: a server's network hands over several events at once."""
+"""Seconds between writes: a network delivers several events at once."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -32,7 +32,10 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        listing = {"object": "list", "data": [{"id": MODEL, "object": "model", "max_model_len": 1_000_000}]}
+        listing = {
+            "object": "list",
+            "data": [{"id": MODEL, "object": "model", "max_model_len": 1_000_000}],
+        }
         self._begin("application/json")
         self.wfile.write(json.dumps(listing).encode())
 
@@ -63,13 +66,19 @@ class Handler(BaseHTTPRequestHandler):
 
 def event(delta: dict[str, str], finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    body = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": MODEL, "choices": [choice]}
+    body = {
+        "id": "x",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": MODEL,
+        "choices": [choice],
+    }
     return b"data: " + json.dumps(body).encode() + b"\n\n"
 
 
 @contextmanager
-def talking(pace: float) -> Iterator[str]:
-    """Its address, for `OPENAI_BASE_URL`, for the time of a `with`."""
+def streaming_server(pace: float) -> Iterator[str]:
+    """Run the server; yield its address for `OPENAI_BASE_URL`."""
     command = [sys.executable, "-P", str(Path(__file__).resolve()), str(pace)]
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -81,10 +90,10 @@ def talking(pace: float) -> Iterator[str]:
 
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from support.answers import KINDS, in_pieces
+    from support.answers import KINDS, split_chunks
 
     text = "\n\n".join(make(40) for make in KINDS.values()) + "\n\n"
-    Handler.pieces = tuple(event({"content": piece}) for piece in in_pieces(text, 4))
+    Handler.pieces = tuple(event({"content": piece}) for piece in split_chunks(text, 4))
     Handler.pace = float(sys.argv[1])
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

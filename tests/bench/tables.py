@@ -1,4 +1,4 @@
-"""What the benchmarks found, as tables: printed once, after all of them, where nothing scrolls them away."""
+"""Result tables of the benchmarks, printed together at the end of a run."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 @dataclass
 class Table:
-    """Rows under a title. The first column stands left, numbers right."""
+    """A titled table: the first column is left-aligned, numbers right-aligned."""
 
     title: str
     columns: tuple[str, ...]
@@ -19,13 +19,15 @@ class Table:
         self.rows.append(tuple(map(str, cells)))
 
     def note(self, sentence: str) -> None:
-        """A line below the table: what a column means, or why a row is missing."""
+        """Add a line below the table: the meaning of a column, or the reason for a missing row."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     def lines(self) -> list[str]:
         grid = [self.columns, *self.rows]
-        widths = [max(cell_len(row[at]) for row in grid) for at in range(len(self.columns))]
+        widths = [
+            max(cell_len(row[at]) for row in grid) for at in range(len(self.columns))
+        ]
         return [
             self.title,
             *(self._line(row, widths) for row in grid if self.rows),
@@ -35,21 +37,23 @@ class Table:
     @staticmethod
     def _line(row: tuple[str, ...], widths: list[int]) -> str:
         cells = [
-            cell + " " * (width - cell_len(cell)) if at == 0 else " " * (width - cell_len(cell)) + cell
+            cell + " " * (width - cell_len(cell))
+            if at == 0
+            else " " * (width - cell_len(cell)) + cell
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         return ("  " + "   ".join(cells)).rstrip()
 
 
 TABLES: dict[str, Table] = {}
-"""Those of this run, by title, in the order they were begun."""
+"""Tables of this run by title, in order of creation."""
 
 
 def table(title: str, *columns: str) -> Table:
-    """The table of this title, begun where there is none yet."""
+    """Return the table of this title; create it on first use."""
     return TABLES.setdefault(title, Table(title, columns))
 
 
 def add(finished: Table) -> Table:
-    """A table that was filled elsewhere, to be printed with the others."""
+    """Register a table that was filled elsewhere."""
     return TABLES.setdefault(finished.title, finished)

@@ -1,4 +1,4 @@
-"""Listing sessions, beside the floor of merely reading as many small files, in the same run."""
+"""Listing sessions, compared with reading the same number of small files in the same run."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ Benchmark = Callable[..., object]
 
 SESSIONS, FOLDERS = 3_000, 30
 SECONDS = 0.5
-"""The target of docs/performance.md."""
+"""The target of docs/design/performance.md."""
 TIMES_FLOOR = 12
 ROUNDS = 5
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,7 +23,10 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 def keep_sessions(home: Path) -> None:
     for number in range(SESSIONS):
-        cwd, at = f"/nowhere/project-{number % FOLDERS}", START + timedelta(minutes=number)
+        cwd, at = (
+            f"/nowhere/project-{number % FOLDERS}",
+            START + timedelta(minutes=number),
+        )
         session_id = f"{at:%Y%m%d-%H%M%S}-{number:06d}"
         folder = home / "sessions" / workdir_key(cwd) / session_id
         folder.mkdir(parents=True)
@@ -51,9 +54,9 @@ def keep_sessions(home: Path) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("home")
-    keep_sessions(made)
-    return made
+    folder = tmp_path_factory.mktemp("home")
+    keep_sessions(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -75,36 +78,50 @@ def test_listing_those_of_one_folder_looks_for_moved_ones_in_all(
     _measure(benchmark, "list one folder", lambda: list_sessions(home, cwd), floor)
 
 
-def test_finding_one_by_its_short_id(benchmark: Benchmark, home: Path, floor: Times) -> None:
+def test_finding_one_by_its_short_id(
+    benchmark: Benchmark, home: Path, floor: Times
+) -> None:
     _measure(benchmark, "find one by id", lambda: find_session(home, "002999"), floor)
 
 
-def test_listing_where_every_snapshot_is_missing(benchmark: Benchmark, home: Path, floor: Times) -> None:
+def test_listing_where_every_snapshot_is_missing(
+    benchmark: Benchmark, home: Path, floor: Times
+) -> None:
     def forget_and_list() -> None:
         for snapshot in home.glob("sessions/*/*/meta.json"):
             snapshot.unlink()
         list_sessions(home)
 
-    taken = times_of(forget_and_list, 1)
+    times = times_of(forget_and_list, 1)
     benchmark.pedantic(lambda: list_sessions(home), rounds=1)  # type: ignore[attr-defined]
-    _note("list all, snapshots made anew", taken, floor)
+    _note("list all, snapshots made anew", times, floor)
 
 
-def _measure(benchmark: Benchmark, what: str, work: Callable[[], object], floor: Times) -> None:
-    taken = times_of(work, ROUNDS)
+def _measure(
+    benchmark: Benchmark, what: str, work: Callable[[], object], floor: Times
+) -> None:
+    times = times_of(work, ROUNDS)
     benchmark.pedantic(work, rounds=1)  # type: ignore[attr-defined]
-    _note(what, taken, floor)
-    slow_machine = taken.median <= TIMES_FLOOR * floor.median
-    assert taken.median <= SECONDS or slow_machine, f"{what}: {ms(taken.median)}"
+    _note(what, times, floor)
+    slow_machine = times.median <= TIMES_FLOOR * floor.median
+    assert times.median <= SECONDS or slow_machine, f"{what}: {ms(times.median)}"
 
 
-def _note(what: str, taken: Times, floor: Times) -> None:
+def _note(what: str, times: Times, floor: Times) -> None:
     _table().row(
-        what, ms(taken.median), ms(taken.worst), ms(floor.median), f"{taken.median / floor.median:.1f}"
+        what,
+        ms(times.median),
+        ms(times.worst),
+        ms(floor.median),
+        f"{times.median / floor.median:.1f}",
     )
 
 
 def _table() -> Table:
-    shown = table(f"{SESSIONS:,} sessions", *("what", "median", "worst", "floor", "× floor"))
-    shown.note("target: all listed in < 500 ms; floor: reading their snapshots, and nothing else")
-    return shown
+    output = table(
+        f"{SESSIONS:,} sessions", *("what", "median", "worst", "floor", "× floor")
+    )
+    output.note(
+        "target: all listed in < 500 ms; floor: reading their snapshots, and nothing else"
+    )
+    return output

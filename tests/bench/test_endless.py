@@ -1,4 +1,4 @@
-"""An answer that pours in: how long it holds the event loop, and so the keys of whoever wants it to stop."""
+"""How long an endless answer blocks the event loop, and so the key to stop it."""
 
 import asyncio
 import json
@@ -21,9 +21,9 @@ from support.server_process import running_server
 
 TARGET_SECONDS = 0.05
 OF_FLOOR = 3
-"""Floors that the loop may be held where the machine is too slow for the target."""
+"""Allowed multiple of the floor, if the machine is too slow for the target."""
 WINDOW = 400_000
-"""Tokens: 3.2 million characters come through before it is cut off."""
+"""Answer limit in tokens: 3.2 million characters arrive before the cut-off."""
 
 
 def _data(value: Any) -> str:
@@ -49,41 +49,56 @@ FLOODS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_the_event_loop_is_not_held(benchmark: Callable[..., object], name: str) -> None:
+def test_the_event_loop_is_not_held(
+    benchmark: Callable[..., object], name: str
+) -> None:
     script = [{"answer": {"fault": {"flood": FLOODS[name]}}}]
     with running_server(script=script, window=WINDOW) as server:
         preload()
         client = chat_at(server.base_url, model=server.model, window=WINDOW)
-        held: Times = benchmark.pedantic(  # type: ignore[attr-defined]
+        delays: Times = benchmark.pedantic(  # type: ignore[attr-defined]
             lambda: asyncio.run(_held_by(client)), rounds=1
         )
-    floor = times_of(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), 5)
-    shown = table(
+    floor = times_of(
+        lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), 5
+    )
+    output = table(
         f"The event loop while an answer pours in (target: {TARGET_SECONDS * 1000:.0f} ms)",
         *("answer", "turns", "median", "worst", "floor", "worst / floor"),
     )
-    ratio = held.worst / floor.median
-    shown.row(name, len(held.seconds), ms(held.median), ms(held.worst), ms(floor.median), f"{ratio:.1f}")
-    assert held.worst <= max(TARGET_SECONDS, OF_FLOOR * floor.median), f"held for {ms(held.worst)}"
+    ratio = delays.worst / floor.median
+    output.row(
+        name,
+        len(delays.seconds),
+        ms(delays.median),
+        ms(delays.worst),
+        ms(floor.median),
+        f"{ratio:.1f}",
+    )
+    assert delays.worst <= max(TARGET_SECONDS, OF_FLOOR * floor.median), (
+        f"held for {ms(delays.worst)}"
+    )
 
 
 async def _held_by(client: ModelClient) -> Times:
-    """Seconds between two turns of another task, all through an answer."""
-    held: list[float] = []
+    """Return the seconds between two turns of another task during an answer."""
+    delays: list[float] = []
 
     async def other() -> None:
         last = time.perf_counter()
         while True:
             await asyncio.sleep(0)
             now = time.perf_counter()
-            held.append(now - last)
+            delays.append(now - last)
             last = now
 
     task = asyncio.create_task(other())
     with suppress(LLMError):
-        async with aclosing(client.stream(Request([UserMessage(parts=text_parts("go"))]))) as stream:
+        async with aclosing(
+            client.stream(Request([UserMessage(parts=text_parts("go"))]))
+        ) as stream:
             async for _ in stream:
                 pass
     task.cancel()
     await client.aclose()
-    return Times.of(held)
+    return Times.of(delays)

@@ -1,8 +1,8 @@
-"""How far the token estimate is off: against what providers reported, and against a real vocabulary.
+"""Errors of the token estimate, against reported usage and against a real vocabulary.
 
 The vocabulary is that of `bpe-openai`, which needs no network once installed: `pip install -e '.[bench]'`. It
-is no dependency of the product or its tests: real usage corrects the estimate, a vocabulary would not
-(docs/design/budget.md).
+is no dependency of the product or its tests: usage of real models corrects the estimate, a vocabulary would
+not (docs/design/budget.md).
 """
 
 from collections.abc import Callable
@@ -15,27 +15,39 @@ import pytest
 
 from bench.tables import table
 from bench.texts import texts
-from foldline.context.projection import Projection
-from foldline.context.tokens import MARGIN, Calibration, estimate_text_tokens, estimate_tokens, start_ratio
 from foldline.formats.reader import read_foreign
-from foldline.protocol import AssistantMessage, BaseMessage, Compaction, Entry, RequestRecord
-from support.recorded import SHARED, recorded
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Compaction,
+    Entry,
+    RequestRecord,
+)
+from foldline.view.projection import Projection
+from foldline.view.tokens import (
+    MARGIN,
+    Calibration,
+    estimate_text_tokens,
+    estimate_tokens,
+    start_ratio,
+)
+from support.recordings import SHARED, recordings
 
 Benchmark = Callable[..., object]
 
-RECORDED = recorded("pi")
-"""The recordings that carry the usage of each step and that there is a reader for."""
+RECORDED = recordings("pi")
+"""Recordings with the usage of each step, in supported formats."""
 MOST_OFF = 0.3
-"""Of the estimate of one kind of text, before calibration."""
+"""Allowed error for one kind of text, before calibration."""
 FAR_OFF = {"Hindi": (0.0, 0.5), "Tamil": (0.0, 0.5)}
-"""What is known to be far off, and how far. Other vocabularies count up to four times as many tokens."""
+"""Kinds with a known larger error. Other vocabularies count up to four times as many tokens."""
 TOO_LOW_AT_FIRST = 0.12
-"""By how much the estimate of one kind may be too low before anything is learnt of the model."""
+"""Allowed underestimate of a kind before calibration."""
 
 
 @dataclass
 class Errors:
-    """Signed errors of one way to estimate, as shares of the context: below 0 is an estimate too low."""
+    """Signed errors of an estimate as shares of the context; below 0 is too low."""
 
     shares: list[float] = field(default_factory=list)
 
@@ -56,84 +68,113 @@ class Errors:
 
 @dataclass
 class Replay:
-    """A recorded session, step by step: what would have been estimated, and what was reported."""
+    """Estimated and reported tokens of a recorded session, step by step."""
 
     model: str = ""
     raw: Errors = field(default_factory=Errors)
-    """The estimate of all that was sent."""
+    """Estimate of the whole request, uncalibrated."""
     calibrated: Errors = field(default_factory=Errors)
-    """Times the ratio learnt from the steps before: what counts right after a fold."""
+    """Calibrated by the earlier steps, as right after a compaction."""
     anchored: Errors = field(default_factory=Errors)
-    """The last reported usage and the calibrated estimate of what came after: what counts at other steps."""
+    """Last reported usage plus the calibrated estimate of later messages, as at other steps."""
 
 
 def replay(entries: list[Entry]) -> Replay:
-    """The messages up to the first compaction, each answer with the record of its request, as ours have.
-    What the recordings lack, system prompt and tools, the first step tells: it is not judged."""
-    found = Replay()
+    """Replay the messages up to the first compaction, with a request record per answer.
+
+    Recordings lack system prompt and tools; the first step reveals their size and is not judged.
+    """
+    errors = Replay()
     projection, calibration = Projection(), Calibration()
-    beside: int | None = None
+    overhead: int | None = None
     for entry in takewhile(lambda entry: not isinstance(entry, Compaction), entries):
         usage = entry.usage if isinstance(entry, AssistantMessage) else None
         record: list[Entry] = []
         if isinstance(entry, AssistantMessage) and usage is not None and usage.input:
-            model = found.model = entry.model or ""
-            if beside is None:
-                beside = usage.input - projection.tokens
-            whole = projection.tokens + beside
-            if projection.anchor is not None:
+            model = errors.model = entry.model or ""
+            if overhead is None:
+                overhead = usage.input - projection.tokens
+            total = projection.tokens + overhead
+            if projection.meter.anchor is not None:
                 ratio = calibration.ratio(model)
-                found.raw.add(whole, usage.input)
-                found.calibrated.add(whole * ratio, usage.input)
-                after = max(0, projection.tokens - projection.anchor.estimated)
-                found.anchored.add(projection.anchor.reported + after * ratio, usage.input)
-            calibration = calibration.learn(model, whole, usage.input)
+                errors.raw.add(total, usage.input)
+                errors.calibrated.add(total * ratio, usage.input)
+                after = max(0, projection.tokens - projection.meter.anchor.estimated)
+                errors.anchored.add(
+                    projection.meter.anchor.reported + after * ratio, usage.input
+                )
+            calibration = calibration.learn(model, total, usage.input)
             record = [
                 RequestRecord(
-                    digest="", model=model, index=2 * entry.index + 1, estimated=max(0, whole), usage=usage
+                    digest="",
+                    model=model,
+                    index=2 * entry.index + 1,
+                    estimated=max(0, total),
+                    usage=usage,
                 )
             ]
         if isinstance(entry, BaseMessage):
             for added in (entry.model_copy(update={"index": 2 * entry.index}), *record):
                 projection.append(added)
-    return found
+    return errors
 
 
-@pytest.mark.parametrize("path", RECORDED or [None], ids=lambda path: path.stem if path else "none")
+@pytest.mark.parametrize(
+    "path", RECORDED or [None], ids=lambda path: path.stem if path else "none"
+)
 def test_the_estimate_of_a_recorded_session_is_off_by_little_of_the_context(
     benchmark: Benchmark, path: Path | None
 ) -> None:
-    shown = table(
+    output = table(
         "Estimate against reported usage (error in % of the context: mean, and worst in brackets)",
-        *("recorded session", "model", "steps", "raw", "calibrated", "after the last usage"),
+        *(
+            "recorded session",
+            "model",
+            "steps",
+            "raw",
+            "calibrated",
+            "after the last usage",
+        ),
     )
     if path is None:
         reason = f"skipped: the recorded sessions are not here ({SHARED})"
-        shown.note(reason)
+        output.note(reason)
         pytest.skip(reason)
     entries = read_foreign(path).entries
-    found: Replay = benchmark.pedantic(replay, args=(entries,), rounds=1)  # type: ignore[attr-defined]
-    steps = len(found.raw.shares)
-    shown.row(path.stem, found.model, steps, found.raw, found.calibrated, found.anchored)
-    assert found.anchored.mean <= 0.01
-    assert found.anchored.mean <= found.calibrated.mean <= found.raw.mean
+    errors: Replay = benchmark.pedantic(replay, args=(entries,), rounds=1)  # type: ignore[attr-defined]
+    steps = len(errors.raw.shares)
+    output.row(
+        path.stem, errors.model, steps, errors.raw, errors.calibrated, errors.anchored
+    )
+    assert errors.anchored.mean <= 0.01
+    assert errors.anchored.mean <= errors.calibrated.mean <= errors.raw.mean
 
 
-def test_the_estimate_of_a_text_is_near_the_count_of_a_real_vocabulary(benchmark: Benchmark) -> None:
-    shown = table(
+def test_the_estimate_of_a_text_is_near_the_count_of_a_real_vocabulary(
+    benchmark: Benchmark,
+) -> None:
+    output = table(
         "Estimate of a text against the vocabulary o200k_base (signed error of the total)",
-        *("text", "tokens", "characters a token", "published rule", "estimate", "estimate × start ratio"),
+        *(
+            "text",
+            "tokens",
+            "characters a token",
+            "published rule",
+            "estimate",
+            "estimate × start ratio",
+        ),
     )
     try:
         import bpe_openai  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         reason = "skipped: no vocabulary installed (pip install -e '.[bench]')"
-        shown.note(reason)
+        output.note(reason)
         pytest.skip(reason)
     vocabulary = bpe_openai.get_encoding("o200k_base")
     samples, ratio = texts(), start_ratio("gpt")
     estimates: dict[str, int] = benchmark.pedantic(  # type: ignore[attr-defined]
-        lambda: {kind: estimate_tokens(text) for kind, text in samples.items()}, rounds=3
+        lambda: {kind: estimate_tokens(text) for kind, text in samples.items()},
+        rounds=3,
     )
     errors = {}
     for kind, text in samples.items():
@@ -141,15 +182,19 @@ def test_the_estimate_of_a_text_is_near_the_count_of_a_real_vocabulary(benchmark
         errors[kind] = estimates[kind] / tokens - 1
         rule = estimate_text_tokens(text) / tokens - 1
         careful = estimates[kind] * ratio * MARGIN / tokens - 1
-        shown.row(
+        output.row(
             kind,
             f"{tokens:,}",
             f"{len(text) / tokens:.2f}",
             *(f"{error:+.0%}" for error in (rule, errors[kind], careful)),
         )
-    shown.note(f"start ratio: {ratio} × {MARGIN}, before anything is learnt of a model of OpenAI's")
+    output.note(
+        f"start ratio: {ratio} × {MARGIN}, before anything is learnt of a model of OpenAI's"
+    )
     for kind, error in errors.items():
         lowest, highest = FAR_OFF.get(kind, (-MOST_OFF, MOST_OFF))
         assert lowest <= error <= highest, kind
         if kind not in FAR_OFF:
-            assert (1 + error) * ratio * MARGIN >= 1 - TOO_LOW_AT_FIRST, f"{kind} is too low at first"
+            assert (1 + error) * ratio * MARGIN >= 1 - TOO_LOW_AT_FIRST, (
+                f"{kind} is too low at first"
+            )

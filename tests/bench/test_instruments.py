@@ -1,4 +1,4 @@
-"""The instruments of the benchmarks measure what they say: part of `make test`."""
+"""The instruments of the benchmarks measure correctly: part of `make test`."""
 
 import asyncio
 import json
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench.tables import Table
-from foldline.context.view import INTERRUPTED
 from foldline.protocol import ToolCallPart
+from foldline.view.items import INTERRUPTED
 from support.evaluation import messages_of
 from support.history import call, history
 from support.job_files import Coverage, make_files
 from support.job_reader import ONE_BY_ONE, TOGETHER, Reader, notes
-from support.recorded_job import job_of, worked
+from support.recorded_job import job_of, run_job
 from support.server_checks import count
 from support.server_notes import LONGEST
 from support.server_notes import notes as summary_notes
@@ -29,8 +29,10 @@ def files(tmp_path: Path) -> list[Path]:
 def test_the_files_are_the_same_in_every_run_and_of_the_size_they_claim(
     files: list[Path], tmp_path: Path
 ) -> None:
-    again = make_files(tmp_path / "again", 6)
-    assert [path.read_bytes() for path in files] == [path.read_bytes() for path in again]
+    copies = make_files(tmp_path / "again", 6)
+    assert [path.read_bytes() for path in files] == [
+        path.read_bytes() for path in copies
+    ]
     assert all(20_000 <= path.stat().st_size <= 40_000 for path in files)
 
 
@@ -53,7 +55,9 @@ def test_half_a_line_does_not_count_as_seen(files: list[Path]) -> None:
     coverage = Coverage(files[:1])
     lines = files[0].read_text(encoding="utf-8").splitlines()
     coverage.add("\n".join([*lines[:-1], lines[-1][:10]]))
-    assert coverage.missing() == [f"{files[0].name}: 1 of {len(lines)} lines, from {len(lines)}"]
+    assert coverage.missing() == [
+        f"{files[0].name}: 1 of {len(lines)} lines, from {len(lines)}"
+    ]
 
 
 def asked(text: str) -> dict[str, object]:
@@ -61,18 +65,32 @@ def asked(text: str) -> dict[str, object]:
 
 
 def answered(calls: list[dict[str, object]], results: list[str]) -> dict[str, object]:
-    made = [
-        {"id": f"c{n}", "function": {"name": "read", "arguments": json.dumps(call["arguments"])}}
+    tool_calls = [
+        {
+            "id": f"c{n}",
+            "function": {"name": "read", "arguments": json.dumps(call["arguments"])},
+        }
         for n, call in enumerate(calls)
     ]
-    tools = [{"role": "tool", "tool_call_id": f"c{n}", "content": text} for n, text in enumerate(results)]
-    return {"messages": [{"role": "assistant", "tool_calls": made}, *tools], "tools": [{}]}
+    tools = [
+        {"role": "tool", "tool_call_id": f"c{n}", "content": text}
+        for n, text in enumerate(results)
+    ]
+    return {
+        "messages": [{"role": "assistant", "tool_calls": tool_calls}, *tools],
+        "tools": [{}],
+    }
 
 
-def test_the_reader_calls_again_what_was_not_run_and_reads_on_where_a_result_was_clipped() -> None:
+def test_the_reader_calls_again_what_was_not_run_and_reads_on_where_a_result_was_clipped() -> (
+    None
+):
     reader = Reader()
     calls = reader.answer(asked(f"Read part00.py, part01.log {TOGETHER}"))["tool_calls"]
-    assert [call["arguments"] for call in calls] == [{"path": "part00.py"}, {"path": "part01.log"}]
+    assert [call["arguments"] for call in calls] == [
+        {"path": "part00.py"},
+        {"path": "part01.log"},
+    ]
     clipped = "a\n[… 9 lines (90 characters) left out, 2–10. To see them: `read` part00.py with offset 2 and "
     results = [f"{clipped}limit 9 …]\nz\n", "Not run: window full, call again."]
     calls = reader.answer(answered(calls, results))["tool_calls"]
@@ -83,10 +101,17 @@ def test_the_reader_calls_again_what_was_not_run_and_reads_on_where_a_result_was
     assert "are read" in reader.answer(answered(calls, ["b\n", "c\n"]))["text"]
 
 
-def test_the_reader_answers_a_summary_request_of_either_form_and_goes_on_where_it_was() -> None:
+def test_the_reader_answers_a_summary_request_of_either_form_and_goes_on_where_it_was() -> (
+    None
+):
     reader = Reader()
-    first = reader.answer(asked(f"Read part00.py, part01.log {ONE_BY_ONE}"))["tool_calls"]
-    for request in ("<summary-request>\nWrite notes.\n</summary-request>", "<conversation>\n</conversation>"):
+    first = reader.answer(asked(f"Read part00.py, part01.log {ONE_BY_ONE}"))[
+        "tool_calls"
+    ]
+    for request in (
+        "<summary-request>\nWrite notes.\n</summary-request>",
+        "<conversation>\n</conversation>",
+    ):
         body = asked(request)
         if "<conversation>" in request:
             del body["tools"]
@@ -97,11 +122,11 @@ def test_the_reader_answers_a_summary_request_of_either_form_and_goes_on_where_i
 
 
 def test_a_table_lines_up_wide_characters() -> None:
-    shown = Table("Title", ("text", "tokens"))
-    shown.row("日本語", 5)
-    shown.row("emoji", 1_000)
-    shown.note("a note")
-    assert shown.lines() == [
+    output = Table("Title", ("text", "tokens"))
+    output.row("日本語", 5)
+    output.row("emoji", 1_000)
+    output.note("a note")
+    assert output.lines() == [
         "Title",
         "  text     tokens",
         "  日本語        5",
@@ -111,11 +136,13 @@ def test_a_table_lines_up_wide_characters() -> None:
 
 
 def test_notes_take_the_form_and_the_length_that_were_asked_for() -> None:
-    whole = summary_notes("## Goal", {"max_tokens": 100_000})
-    assert LONGEST * 0.9 <= count(whole) <= LONGEST * 1.1
+    full_notes = summary_notes("## Goal", {"max_tokens": 100_000})
+    assert LONGEST * 0.9 <= count(full_notes) <= LONGEST * 1.1
     assert count(summary_notes("## Goal", {"max_completion_tokens": 600})) <= 345
     assert "<code_state>" in summary_notes("<current_focus>…</current_focus>", {})
-    pieces = '<turn number="1" tokens="200">a</turn><turn number="2" tokens="50">b</turn>'
+    pieces = (
+        '<turn number="1" tokens="200">a</turn><turn number="2" tokens="50">b</turn>'
+    )
     first, second = summary_notes(pieces, {}).split("### Turn 2\n")
     assert first.startswith("### Turn 1\n")
     assert count(second) <= 50 < count(first) <= 200
@@ -124,40 +151,68 @@ def test_notes_take_the_form_and_the_length_that_were_asked_for() -> None:
 def test_recorded_answers_come_in_their_order_and_as_they_stand() -> None:
     answers = [{"text": "costs ${nth} $$", "chunk": 9}, {"text": "second"}]
     script = Script(
-        [{"when": {"content": "sum"}, "answer": {"text": "s"}}, {"answer": {"recorded": answers}}]
+        [
+            {"when": {"content": "sum"}, "answer": {"text": "s"}},
+            {"answer": {"recorded": answers}},
+        ]
     )
-    given = [
-        script.answer({"messages": [{"role": "user", "content": asked}]}, 7) for asked in ("a", "sum", "b")
+    replies = [
+        script.answer({"messages": [{"role": "user", "content": text}]}, 7)
+        for text in ("a", "sum", "b")
     ]
-    assert given == [answers[0], {"text": "s"}, answers[1]]
+    assert replies == [answers[0], {"text": "s"}, answers[1]]
 
 
 def asks(command: str, call_id: str) -> ToolCallPart:
     return call("sh", call_id, cmd=command)
 
 
-def test_a_recorded_job_is_worked_through_to_its_end_and_billed_by_the_server(tmp_path: Path) -> None:
-    said = history().user("one").user("go").assistant("wait").assistant(calls=[asks("ls", "a")])
-    said.result("files " * 400).assistant(calls=[asks("ls", "b"), asks("x", "c")]).result("more")
-    said.user("and now?").assistant("done")
-    job = job_of("made", messages_of(said))
-    assert [(turn.prompt, len(turn.steps)) for turn in job.turns] == [("one\n\ngo", 3), ("and now?", 1)]
+def test_a_recorded_job_is_worked_through_to_its_end_and_billed_by_the_server(
+    tmp_path: Path,
+) -> None:
+    story = (
+        history()
+        .user("one")
+        .user("go")
+        .assistant("wait")
+        .assistant(calls=[asks("ls", "a")])
+    )
+    story.result("files " * 400).assistant(
+        calls=[asks("ls", "b"), asks("x", "c")]
+    ).result("more")
+    story.user("and now?").assistant("done")
+    job = job_of("made", messages_of(story))
+    assert [(turn.prompt, len(turn.steps)) for turn in job.turns] == [
+        ("one\n\ngo", 3),
+        ("and now?", 1),
+    ]
     assert job.turns[0].steps[0].answer.text == "wait"
-    run = asyncio.run(worked(job, tmp_path / "p"))
+    run = asyncio.run(run_job(job, tmp_path / "p"))
     assert run.failures == []
     last = run.requests[-1].messages
     results = [message["content"] for message in last if message["role"] == "tool"]
     assert results == ["files " * 400, "more", INTERRUPTED]
     bill = run.bill
-    assert (bill.requests, bill.summaries, bill.compactions, bill.broken) == (4, 0, 0, ())
+    assert (bill.requests, bill.summaries, bill.compactions, bill.broken) == (
+        4,
+        0,
+        0,
+        (),
+    )
     assert bill.input == sum(seen.prompt_tokens for seen in run.requests)
-    assert bill.uncached == bill.input - sum(seen.cached_tokens for seen in run.requests) < bill.input
+    assert (
+        bill.uncached
+        == bill.input - sum(seen.cached_tokens for seen in run.requests)
+        < bill.input
+    )
     assert bill.output == sum(seen.completion_tokens for seen in run.requests) > 3
 
 
-def test_a_prefix_that_is_lost_without_a_change_of_the_view_is_found(tmp_path: Path) -> None:
-    said = history().user("go").step("sh", "files " * 400).assistant("done")
-    run = asyncio.run(worked(job_of("made", messages_of(said)), tmp_path / "p"))
+def test_a_prefix_that_is_lost_without_a_change_of_the_view_is_found(
+    tmp_path: Path,
+) -> None:
+    story = history().user("go").step("sh", "files " * 400).assistant("done")
+    run = asyncio.run(run_job(job_of("made", messages_of(story)), tmp_path / "p"))
     assert run.bill.broken == ()
     first, second = run.requests
     for spoilt in (

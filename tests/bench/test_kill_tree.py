@@ -1,5 +1,7 @@
-"""`kill -9` of a session with subagents, again and again: each history of the tree is whole, no orphans,
-and the model hears of each that was killed with it."""
+"""Repeated `kill -9` of a session with subagents.
+
+Each history of the tree stays intact, there are no orphans, and the model is told of each subagent killed.
+"""
 
 import asyncio
 import os
@@ -14,18 +16,18 @@ import pytest
 
 from foldline.history import Session
 from foldline.protocol import UserMessage, text_parts
-from support.trees import check_told, check_tree
+from support.trees import check_reports, check_tree
 
 ROUNDS = int(os.environ.get("FOLDLINE_KILL_TREE_ROUNDS", "100"))
 VICTIM = Path(__file__).parents[1] / "support" / "tree_victim.py"
 LONGEST = 1.2
-"""Seconds a process works at most: a dozen children."""
+"""Longest life of a process in seconds: enough for a dozen subagents."""
 FRESH_EVERY = 10
-"""Rounds after which another session is begun."""
+"""Rounds per session."""
 
 
 def begun(folder: Path, home: Path) -> Path:
-    """The event file of a new session with one entry."""
+    """Create a session with one entry; return its event file."""
     session = Session.create(folder, home=home)
     asyncio.run(session.append(UserMessage(parts=text_parts("begin")), durable=True))
     session.close()
@@ -43,7 +45,7 @@ def test_killed_again_and_again_each_history_of_the_tree_is_whole(
 
 
 def campaign(tmp_path: Path) -> int:
-    """How many children the session with the most of them had."""
+    """Return the largest number of subagents of a session."""
     chance = random.Random(2026)
     folder = tmp_path / "project"
     folder.mkdir()
@@ -60,5 +62,5 @@ def campaign(tmp_path: Path) -> int:
             victim.kill()
         children = max(children, check_tree(events, torn=True) - 1)
         if number % FRESH_EVERY % 3 == 2:
-            asyncio.run(check_told(events))
+            asyncio.run(check_reports(events))
     return children

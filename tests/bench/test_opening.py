@@ -1,6 +1,6 @@
-"""What opening a session and looking into it costs, beside reading the bytes of its file; and its memory.
+"""The cost of opening and reading a session, compared with reading its file; and its memory.
 
-Times are of the processor: a busy machine does not change what a session costs.
+Times are CPU times, independent of other load.
 """
 
 import json
@@ -22,9 +22,9 @@ Benchmark = Callable[..., object]
 
 SIZES = (50_000_000, 250_000_000, 1_000_000_000)
 SECONDS, MEGABYTES = 1.0, 300
-"""The targets of docs/performance.md, with an index."""
+"""The targets of docs/design/performance.md, with an index."""
 EVERYWHERE, NOWHERE = "return self", "qxzqxz"
-"""What nearly every entry holds, and what none does."""
+"""A query that matches nearly every entry, and one without matches."""
 
 _DEEDS = """
 import json, sys, time
@@ -55,18 +55,20 @@ print(json.dumps(done))
 """
 
 Done = dict[str, tuple[float, float]]
-"""Seconds, and megabytes at most up to then, of each thing that was done."""
+"""CPU seconds and peak megabytes of each action."""
 
 
 def deeds(path: Path, *what: str) -> Done:
-    """A process that opens this, and does these things with it."""
+    """Open a session in a new process and run these actions."""
     command = [sys.executable, "-c", _DEEDS, str(path), str(ENTRIES), *what]
-    done: Done = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    done: Done = json.loads(
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    )
     return done
 
 
 def read_through(path: Path) -> float:
-    """Seconds of reading the file, and no more."""
+    """Return the seconds of reading the file alone."""
     started = time.process_time()
     with path.open("rb") as file:
         while file.read(1024 * 1024):
@@ -75,7 +77,9 @@ def read_through(path: Path) -> float:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size // 1_000_000} MB")
-def test_opening_a_long_session_and_looking_into_it(benchmark: Benchmark, tmp_path: Path, size: int) -> None:
+def test_opening_a_long_session_and_looking_into_it(
+    benchmark: Benchmark, tmp_path: Path, size: int
+) -> None:
     path = tmp_path / EVENTS
     write_large(path, entries=ENTRIES, size=size)
     read_through(path)
@@ -84,12 +88,19 @@ def test_opening_a_long_session_and_looking_into_it(benchmark: Benchmark, tmp_pa
 
     def note(what: str, seconds: float, megabytes: float) -> None:
         ratio = f"{seconds / floor:.1f}"
-        report.row(what, f"{size // 1_000_000}", ms(seconds), ms(floor), ratio, f"{megabytes:.0f}")
+        report.row(
+            what,
+            f"{size // 1_000_000}",
+            ms(seconds),
+            ms(floor),
+            ratio,
+            f"{megabytes:.0f}",
+        )
 
     note("open, without an index", *deeds(path)["open"])
     assert path.with_name(INDEX).exists()
-    again: Callable[..., Done] = benchmark.pedantic  # type: ignore[attr-defined]
-    first = again(deeds, args=(path, "one", "all", NOWHERE, EVERYWHERE), rounds=1)
+    measure: Callable[..., Done] = benchmark.pedantic  # type: ignore[attr-defined]
+    first = measure(deeds, args=(path, "one", "all", NOWHERE, EVERYWHERE), rounds=1)
     seconds = min(first["open"][0], *(deeds(path)["open"][0] for _ in range(3)))
     note("open, with an index", seconds, first["open"][1])
     note("100 entries from the middle", *first["one"])
@@ -101,11 +112,11 @@ def test_opening_a_long_session_and_looking_into_it(benchmark: Benchmark, tmp_pa
 
 
 def _table() -> Table:
-    shown = table(
+    output = table(
         f"A session of {ENTRIES:,} entries",
         *("what", "MB", "time", "floor", "× floor", "most MB in memory"),
     )
-    shown.note(
+    output.note(
         f"targets: with an index < {SECONDS:.0f} s; all < {MEGABYTES} MB; the floor reads the file's bytes"
     )
-    return shown
+    return output

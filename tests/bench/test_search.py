@@ -1,4 +1,4 @@
-"""What the search across sessions costs, beside reading all event files once, measured in the same run."""
+"""The cost of searching all sessions, compared with reading all event files in the same run."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -25,50 +25,71 @@ Benchmark = Callable[..., object]
 SESSIONS, TURNS = 300, 30
 START = datetime(2026, 1, 2, tzinfo=UTC)
 QUERY = 0.5
-"""Of that same floor: what any query may take."""
-_WORDS = ["".join(random.Random(n).choices("etaoinshrdlucmfwypvbgkjqxz", k=2 + n % 9)) for n in range(8000)]
+"""Allowed time of a query relative to the floor."""
+_WORDS = [
+    "".join(random.Random(n).choices("etaoinshrdlucmfwypvbgkjqxz", k=2 + n % 9))
+    for n in range(8000)
+]
 
 
 def sentence(chance: random.Random, words: int) -> str:
-    """Words as languages have them: few of them often, most of them rarely."""
+    """Return words with a natural frequency distribution."""
     return " ".join(_WORDS[int(8000 ** chance.random()) - 1] for _ in range(words))
 
 
 def entries(chance: random.Random, turns: int) -> list[Entry]:
-    made: list[Entry] = []
+    result: list[Entry] = []
     for _ in range(turns):
-        at = len(made)
-        made.append(UserMessage(index=at, at=START, parts=text_parts(sentence(chance, 20))))
-        text = "\n".join(sentence(chance, 10) for _ in range(20))
-        made.append(
-            ToolResultMessage(index=at + 1, at=START, call_id=f"c{at}", name="read", parts=text_parts(text))
+        at = len(result)
+        result.append(
+            UserMessage(index=at, at=START, parts=text_parts(sentence(chance, 20)))
         )
-    return made
+        text = "\n".join(sentence(chance, 10) for _ in range(20))
+        result.append(
+            ToolResultMessage(
+                index=at + 1,
+                at=START,
+                call_id=f"c{at}",
+                name="read",
+                parts=text_parts(text),
+            )
+        )
+    return result
 
 
 def fill(home: Path) -> list[Path]:
-    """The event files of sessions on disk."""
+    """Write sessions to disk; return their event files."""
     paths = []
     for number in range(SESSIONS):
-        made = entries(random.Random(number), TURNS)
+        session_entries = entries(random.Random(number), TURNS)
         if number % 100 == 42:
-            made.append(UserMessage(index=len(made), at=START, parts=text_parts("数据库的端口 and a needle")))
-        paths.append(keep(home, f"s{number}", made))
+            session_entries.append(
+                UserMessage(
+                    index=len(session_entries),
+                    at=START,
+                    parts=text_parts("数据库的端口 and a needle"),
+                )
+            )
+        paths.append(keep(home, f"s{number}", session_entries))
     return paths
 
 
-def keep(home: Path, name: str, made: Sequence[Entry]) -> Path:
+def keep(home: Path, name: str, session_entries: Sequence[Entry]) -> Path:
     path = session_dir(home, "/work", name) / "events.jsonl"
     path.parent.mkdir(parents=True)
     header = dump_header(SessionHeader(id=name, created_at=START, cwd="/work"))
-    path.write_bytes(b"".join(line + b"\n" for line in (header, *map(dump_entry, made))))
+    path.write_bytes(
+        b"".join(line + b"\n" for line in (header, *map(dump_entry, session_entries)))
+    )
     return path
 
 
 def test_searching_300_sessions(benchmark: Benchmark, tmp_path: Path) -> None:
     paths = fill(tmp_path)
     floor = cpu_times_of(lambda: [read_log(path) for path in paths], 3)
-    report = table("search across 300 sessions", "what", "median", "worst", "of reading all once")
+    report = table(
+        "search across 300 sessions", "what", "median", "worst", "of reading all once"
+    )
 
     def note(what: str, times: Times, most: float) -> None:
         share = times.median / floor.median
@@ -78,7 +99,16 @@ def test_searching_300_sessions(benchmark: Benchmark, tmp_path: Path) -> None:
     report.row("read all event files", ms(floor.median), ms(floor.worst), "1")
     sessions = sessions_to_search(tmp_path)
     search = partial(search_sessions, sessions)
-    queries = ("needle", "端口", "口", _WORDS[0], f"{_WORDS[3]} {_WORDS[400]}", "e", "is not there", "qxzqxz")
+    queries = (
+        "needle",
+        "端口",
+        "口",
+        _WORDS[0],
+        f"{_WORDS[3]} {_WORDS[400]}",
+        "e",
+        "is not there",
+        "qxzqxz",
+    )
     for query in queries:
         note(f"search {query}", cpu_times_of(lambda: search(query), 9), QUERY)  # noqa: B023
     assert len(search("needle").sessions) == SESSIONS // 100

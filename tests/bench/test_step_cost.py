@@ -1,5 +1,6 @@
-"""What one step of a long session costs this process: from the tool's result to the request on the wire, and
-from the answer's first byte to the next call. CPU time; the model itself takes none here.
+"""CPU time of a step in a long session.
+
+From the tool's result to the request on the wire, and from the answer's first byte to the next call.
 """
 
 import asyncio
@@ -16,12 +17,18 @@ from bench.tables import table
 from bench.timing import ms
 from foldline.agent import Agent
 from foldline.agent.tools import default_tools
-from foldline.context.tokens import message_tokens
 from foldline.history import Session
-from foldline.protocol import AssistantMessage, BaseMessage, SystemMessage, UserMessage, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    SystemMessage,
+    UserMessage,
+    text_parts,
+)
+from foldline.view.tokens import message_tokens
 from support.clients import chat_at
-from support.recorded import SHARED, needs_recorded
 from support.recorded_job import UNLIMITED, recorded_job
+from support.recordings import SHARED, needs_recorded
 from support.server_process import RunningServer, running_server
 
 pytestmark = needs_recorded
@@ -31,7 +38,7 @@ STEPS = 40
 SIZES = (10_000, 100_000, 400_000)
 """Estimated tokens of the view."""
 OF_FLOOR = 8
-"""Bare requests that a step may take: 5 in a short view, where the step itself counts, 3 in a long one."""
+"""Allowed multiple of a bare request: 5 in a short view, where the step itself counts, 3 in a long one."""
 SCRIPT = [
     {"times": 1, "answer": {"text": "I wait."}},
     {
@@ -47,22 +54,28 @@ SCRIPT = [
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_a_step_costs(benchmark: Callable[..., object], tmp_path: Path, size: int) -> None:
+def test_what_a_step_costs(
+    benchmark: Callable[..., object], tmp_path: Path, size: int
+) -> None:
     seconds, floor, tokens = benchmark.pedantic(  # type: ignore[attr-defined]
         lambda: asyncio.run(_measured(tmp_path, size)), rounds=1
     )
-    shown = table(
+    output = table(
         "CPU time of one step, beside a bare request of the same body",
         *("view", "a step", "floor", "ratio"),
     )
-    shown.row(f"{tokens:,} tokens", ms(seconds), ms(floor), f"{seconds / floor:.1f}")
-    shown.note("floor: json.dumps of the body, a post by http.client, the answer read and its pieces decoded")
+    output.row(f"{tokens:,} tokens", ms(seconds), ms(floor), f"{seconds / floor:.1f}")
+    output.note(
+        "floor: json.dumps of the body, a post by http.client, the answer read and its pieces decoded"
+    )
     assert tokens > size // 2
-    assert seconds < OF_FLOOR * floor, f"a step {ms(seconds)}, a bare request {ms(floor)}"
+    assert seconds < OF_FLOOR * floor, (
+        f"a step {ms(seconds)}, a bare request {ms(floor)}"
+    )
 
 
 async def _measured(folder: Path, size: int) -> tuple[float, float, int]:
-    """CPU seconds of a step, of the floor, and the tokens of the view as the server counts them."""
+    """Return the CPU seconds of a step and of the floor, and the view's tokens by the server's count."""
     with running_server(window=UNLIMITED, script=SCRIPT) as server:
         project = folder / "project"
         project.mkdir()
@@ -86,13 +99,15 @@ async def _measured(folder: Path, size: int) -> tuple[float, float, int]:
 
 
 def _history(size: int) -> Sequence[BaseMessage]:
-    kept: list[BaseMessage] = [SystemMessage(parts=text_parts("You are a careful agent."))]
+    messages: list[BaseMessage] = [
+        SystemMessage(parts=text_parts("You are a careful agent."))
+    ]
     for message in recorded_job(SESSION).messages:
         size -= message_tokens(message)
         if size < 0 and isinstance(message, UserMessage | AssistantMessage):
             break
-        kept.append(message)
-    return kept
+        messages.append(message)
+    return messages
 
 
 def _floor(server: RunningServer, bodies: Sequence[dict[str, object]]) -> float:
@@ -102,7 +117,12 @@ def _floor(server: RunningServer, bodies: Sequence[dict[str, object]]) -> float:
     began = time.process_time()
     for body in bodies:
         payload = json.dumps(body, ensure_ascii=False).encode()
-        connection.request("POST", "/v1/chat/completions", payload, {"content-type": "application/json"})
+        connection.request(
+            "POST",
+            "/v1/chat/completions",
+            payload,
+            {"content-type": "application/json"},
+        )
         for line in connection.getresponse().read().split(b"\n\n"):
             if line.startswith(b"data: {"):
                 json.loads(line[6:])

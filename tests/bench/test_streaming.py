@@ -1,4 +1,4 @@
-"""What a streamed answer costs: frames of 2,000 tokens a second, each drawn as a terminal would get it."""
+"""The cost of a streamed answer at 2,000 tokens a second, with every frame drawn."""
 
 import asyncio
 import gc
@@ -11,18 +11,18 @@ from bench.tables import table
 from bench.timing import Times, ms
 from foldline.tui.blocks.view import BlockView
 from foldline.tui.presenter import FRAMES
-from foldline.tui.transcript.feed import Transcript
-from support.answers import KINDS, in_pieces
+from foldline.tui.transcript.feed import ChatTranscript
+from support.answers import KINDS, split_chunks
 from support.history import history
 
 Benchmark = Callable[..., object]
 
 TOKENS_A_SECOND = 2_000
 _CHARACTERS_A_TOKEN = {"Chinese": 1.5}
-"""Of other texts 4."""
+"""By kind of text; 4 for all others."""
 _LINES = {"fence": 5_000, "table": 500}
 _ALLOWED = 1.5
-"""Frames that the slowest hundredth may take before the benchmark fails: a fence of 5,000 lines takes 0.8."""
+"""Allowed frames for the slowest hundredth; a fence of 5,000 lines takes 0.8."""
 
 
 class _Screen(App[None]):
@@ -35,17 +35,21 @@ class _Screen(App[None]):
 
 
 async def _stream(text: str, a_frame: int) -> tuple[Times, int]:
-    """Times of the frames, and the most blocks drawn in one of them. Times of this process alone: what else
-    runs on the machine is not ours."""
+    """Return the times of the frames, and the most blocks drawn in one.
+
+    The times are CPU times of this process.
+    """
     app = _Screen()
     async with app.run_test(size=(120, 40)) as pilot:
-        transcript = Transcript(app.view, history().system("s").user("go").projection())
+        transcript = ChatTranscript(
+            app.view, history().system("s").user("go").projection()
+        )
         transcript.show(transcript.read(transcript.projection.entries))
         transcript.begin_step()
         seconds: list[float] = []
         most = 0
-        gc.freeze()  # as the program does once a session is open
-        for piece in in_pieces(text, a_frame):
+        gc.freeze()  # as the program does after opening a session
+        for piece in split_chunks(text, a_frame):
             before, began = app.view.rendered, time.process_time()
             transcript.write(piece)
             transcript.flush()
@@ -61,7 +65,7 @@ def test_streaming_keeps_up_with_2_000_tokens_a_second(benchmark: Benchmark) -> 
 
 
 async def _all_kinds() -> None:
-    shown = table(
+    output = table(
         f"Streaming at {TOKENS_A_SECOND:,} tokens a second, {FRAMES} frames a second",
         "answer",
         "lines",
@@ -77,7 +81,7 @@ async def _all_kinds() -> None:
         a_frame = round(TOKENS_A_SECOND * _CHARACTERS_A_TOKEN.get(name, 4) / FRAMES)
         times, most = await _stream(make(lines), a_frame)
         share = sum(times.seconds) / (len(times.seconds) / FRAMES)
-        shown.row(
+        output.row(
             name,
             f"{lines:,}",
             len(times.seconds),

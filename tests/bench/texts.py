@@ -1,4 +1,4 @@
-"""Texts to measure the token estimate on: made here, or taken from where Python is installed."""
+"""Sample texts for the token estimate, generated or from the Python installation."""
 
 import json
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 from foldline.data import data_dir
-from support.encoded import samples
+from support.encoded_texts import samples
 from support.job_files import sample
 
 _JAPANESE = (
@@ -54,24 +54,38 @@ _LENGTH = 40_000
 
 
 def texts() -> dict[str, str]:
-    """The texts by kind."""
+    """Return the texts by kind."""
     library = Path(sysconfig.get_paths()["stdlib"])
     draw = random.Random("texts")
     records = [
-        {"id": n, "name": f"order {n}", "paid": n % 3 == 0, "tags": ["new", f"lot-{n % 17}"], "sum": n * 1.25}
+        {
+            "id": n,
+            "name": f"order {n}",
+            "paid": n % 3 == 0,
+            "tags": ["new", f"lot-{n % 17}"],
+            "sum": n * 1.25,
+        }
         for n in range(400)
     ]
     return {
         "English (help texts of Python)": "\n".join(topics.values())[: 2 * _LENGTH],
-        "Python (standard library)": _joined([library / "argparse.py", library / "json" / "decoder.py"]),
+        "Python (standard library)": _joined(
+            [library / "argparse.py", library / "json" / "decoder.py"]
+        ),
         "JSON, indented": json.dumps(records, indent=2),
         "JSON, compact": json.dumps(records, separators=(",", ":")),
-        "JSON, Chinese as \\u escapes": json.dumps(_shuffled(_CHINESE, draw)[: _LENGTH // 4]),
+        "JSON, Chinese as \\u escapes": json.dumps(
+            _shuffled(_CHINESE, draw)[: _LENGTH // 4]
+        ),
         "log lines": sample("log", _LENGTH),
         "Markdown": sample("md", _LENGTH),
-        "hex digests": "\n".join(f"{draw.getrandbits(256):064x}  file_{n}.bin" for n in range(400)),
+        "hex digests": "\n".join(
+            f"{draw.getrandbits(256):064x}  file_{n}.bin" for n in range(400)
+        ),
         "Chinese": _shuffled(_CHINESE, draw),
-        "Chinese (our prompts)": _joined(sorted((data_dir("prompts") / "zh").glob("*.md"))),
+        "Chinese (our prompts)": _joined(
+            sorted((data_dir("prompts") / "zh").glob("*.md"))
+        ),
         "Japanese": _shuffled(_JAPANESE, draw),
         "Korean": _shuffled(_KOREAN, draw),
         "emoji in a chat": _chat(draw),
@@ -88,7 +102,8 @@ def _shuffled(sentences: Sequence[str], draw: random.Random) -> str:
 
 def _chat(draw: random.Random) -> str:
     return "\n".join(
-        f"{draw.choice(_REMARKS)} {' '.join(draw.sample(_EMOJI.split(), 3))}" for _ in range(800)
+        f"{draw.choice(_REMARKS)} {' '.join(draw.sample(_EMOJI.split(), 3))}"
+        for _ in range(800)
     )
 
 

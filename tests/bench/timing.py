@@ -1,4 +1,4 @@
-"""Times of many single calls: their middle, and their slow end. Seconds."""
+"""Times of single calls in seconds: median, 99th percentile, worst."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Times:
     seconds: tuple[float, ...]
-    """Sorted."""
+    """Sorted, in seconds."""
 
     @classmethod
     def of(cls, seconds: list[float]) -> "Times":
@@ -28,9 +28,11 @@ class Times:
 
 
 def times_of(
-    work: Callable[[], object], rounds: int, clock: Callable[[], float] = time.perf_counter
+    work: Callable[[], object],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Times:
-    """Each round timed by itself."""
+    """Time each round separately."""
     seconds = []
     for _ in range(rounds):
         began = clock()
@@ -40,7 +42,7 @@ def times_of(
 
 
 def cpu_times_of(work: Callable[[], object], rounds: int) -> Times:
-    """What each round takes of the processor, in this thread: hardly more on a machine that is busy."""
+    """Return the CPU time of each round in this thread, nearly independent of other load."""
     return times_of(work, rounds, time.thread_time)
 
 
@@ -54,6 +56,10 @@ async def times_of_async(work: Callable[[], Awaitable[object]], rounds: int) -> 
 
 
 def ms(seconds: float) -> str:
-    """As people read it: `0.012 ms`, `4.1 ms`, `310 ms`."""
+    """Format a duration for people: `0.012 ms`, `4.1 ms`, `310 ms`."""
     value = seconds * 1000
-    return f"{value:.3f} ms" if value < 1 else f"{value:.1f} ms" if value < 100 else f"{value:,.0f} ms"
+    if value < 1:
+        return f"{value:.3f} ms"
+    if value < 100:
+        return f"{value:.1f} ms"
+    return f"{value:,.0f} ms"

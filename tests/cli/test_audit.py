@@ -2,15 +2,18 @@
 
 import pytest
 
+from foldline.cli.checks import NO_COMPACTION
 from foldline.compaction.summary_text import framed
 from foldline.protocol import Compaction, Written
-from support.front_door import FrontDoor
+from support.command_line import CommandLine
 from support.history import History, history
-from support.recorded import SHARED, needs_recorded
+from support.recordings import SHARED, needs_recorded
 
 
-def fold(built: History, text: str, *, first: int, last: int, **fields: object) -> History:
-    """A fold of the entries from `first` to `last` into this summary, at the end."""
+def compaction(
+    built: History, text: str, *, first: int, last: int, **fields: object
+) -> History:
+    """A compaction of the entries from `first` to `last` into this summary, at the end."""
     head = (Written(message=framed(text), covers=((first, last),)),)
     return built.add(
         Compaction(
@@ -22,7 +25,7 @@ def fold(built: History, text: str, *, first: int, last: int, **fields: object) 
     )
 
 
-def folded() -> History:
+def compacted() -> History:
     built = (
         history()
         .system("You are Foldline.")
@@ -31,13 +34,18 @@ def folded() -> History:
         .assistant("`LoginToken` is stale.")
         .turn("Fix it.", "Fixed.")
     )
-    return fold(
-        built, "The login fails, 3 failed.", first=1, last=4, tokens_before=101_300, tokens_after=26_100
+    return compaction(
+        built,
+        "The login fails, 3 failed.",
+        first=1,
+        last=4,
+        tokens_before=101_300,
+        tokens_after=26_100,
     )
 
 
-def test_each_fold_is_told_with_what_it_lost(door: FrontDoor) -> None:
-    said = door("audit", door.keep(folded().entries))
+def test_each_compaction_is_told_with_what_it_lost(cli: CommandLine) -> None:
+    said = cli("audit", cli.keep(compacted().entries))
     assert (said.code, said.err) == (0, "")
     assert said.out.splitlines() == [
         "7 threshold 101.3k → 26.1k tokens, 4 entries compacted, 3 of 4 facts lost",
@@ -48,14 +56,21 @@ def test_each_fold_is_told_with_what_it_lost(door: FrontDoor) -> None:
     ]
 
 
-def test_what_a_program_attaches_again_behind_a_fold_is_not_lost(door: FrontDoor) -> None:
-    attached = folded().notice("Never touch the payments table.").user("See LoginToken.")
-    said = door("audit", door.keep(attached.entries))
-    assert [line.split()[0] for line in said.out.splitlines()[2:]] == ["command", "identifier"]
+def test_what_a_program_attaches_again_behind_a_compaction_is_not_lost(
+    cli: CommandLine,
+) -> None:
+    attached = (
+        compacted().notice("Never touch the payments table.").user("See LoginToken.")
+    )
+    said = cli("audit", cli.keep(attached.entries))
+    assert [line.split()[0] for line in said.out.splitlines()[2:]] == [
+        "command",
+        "identifier",
+    ]
 
 
-def test_json_gives_every_fold_and_every_lost_fact(door: FrontDoor) -> None:
-    said = door("audit", door.keep(folded().entries), "--json")
+def test_json_gives_every_compaction_and_every_lost_fact(cli: CommandLine) -> None:
+    said = cli("audit", cli.keep(compacted().entries), "--json")
     assert said.code == 0
     assert said.json == {
         "compactions": [
@@ -68,7 +83,11 @@ def test_json_gives_every_fold_and_every_lost_fact(door: FrontDoor) -> None:
                 "entries": 4,
                 "facts": 4,
                 "lost": [
-                    {"kind": "constraint", "text": "Never touch the payments table.", "indices": [1]},
+                    {
+                        "kind": "constraint",
+                        "text": "Never touch the payments table.",
+                        "indices": [1],
+                    },
                     {"kind": "command", "text": "pytest -k login", "indices": [2]},
                     {"kind": "identifier", "text": "LoginToken", "indices": [4]},
                 ],
@@ -77,63 +96,81 @@ def test_json_gives_every_fold_and_every_lost_fact(door: FrontDoor) -> None:
     }
 
 
-def test_a_second_fold_is_audited_against_the_view_the_first_one_left(door: FrontDoor) -> None:
-    built = folded().user("Is session_key set?").assistant("Yes.")
-    fold(built, "All is well, after 3 failed.", first=5, last=8)
-    first, second = door("audit", door.keep(built.entries), "--json").json["compactions"]
+def test_a_second_compaction_is_audited_against_the_view_the_first_one_left(
+    cli: CommandLine,
+) -> None:
+    built = compacted().user("Is session_key set?").assistant("Yes.")
+    compaction(built, "All is well, after 3 failed.", first=5, last=8)
+    first, second = cli("audit", cli.keep(built.entries), "--json").json["compactions"]
     assert [first["index"], second["index"]] == [7, 10]
     assert [fact["text"] for fact in second["lost"]] == ["session_key"]
 
 
-def test_a_fold_that_was_undone_is_left_out(door: FrontDoor) -> None:
-    folder = door.keep(folded().undo().entries)
-    said = door("audit", folder)
+def test_a_compaction_that_was_undone_is_left_out(cli: CommandLine) -> None:
+    folder = cli.keep(compacted().undo().entries)
+    said = cli("audit", folder)
     assert said.code == 0
-    assert "has no compaction in force" in said.out
-    assert door("audit", folder, "--json").json == {"compactions": []}
+    assert NO_COMPACTION.format(name=folder) in said.out
+    assert cli("audit", folder, "--json").json == {"compactions": []}
 
 
-def test_a_session_that_was_never_folded_is_said_to_have_lost_nothing(door: FrontDoor) -> None:
-    said = door("audit", door.keep(history().turn("hello", "hi").entries))
+def test_a_session_that_was_never_compacted_is_said_to_have_lost_nothing(
+    cli: CommandLine,
+) -> None:
+    said = cli("audit", cli.keep(history().turn("hello", "hi").entries))
     assert (said.code, said.err) == (0, "")
-    assert said.out.endswith("has no compaction in force: nothing was taken out of the view.\n")
+    assert said.out.endswith(NO_COMPACTION.removeprefix("{name}") + "\n")
 
 
-def test_sizes_that_were_not_recorded_are_estimated(door: FrontDoor) -> None:
-    built = fold(
-        history().turn("Use order_id.", "Yes.").turn("go", "on"), "go", first=0, last=1, reason="manual"
+def test_sizes_that_were_not_recorded_are_estimated(cli: CommandLine) -> None:
+    built = compaction(
+        history().turn("Use order_id.", "Yes.").turn("go", "on"),
+        "go",
+        first=0,
+        last=1,
+        reason="manual",
     )
-    heading = door("audit", door.keep(built.entries)).out.splitlines()[0]
+    heading = cli("audit", cli.keep(built.entries)).out.splitlines()[0]
     assert heading.startswith("4 manual ~")
     assert " → ~" in heading
 
 
-def test_many_entries_are_counted_and_paths_told_from_the_folder_of_the_session(door: FrontDoor) -> None:
+def test_many_entries_are_counted_and_paths_told_from_the_folder_of_the_session(
+    cli: CommandLine,
+) -> None:
     built = history()
     for _ in range(5):
-        built.user(f"read {door.cwd}/src/shop/a.py")
-    fold(built, "done", first=0, last=4)
-    row = door("audit", door.keep(built.entries)).out.splitlines()[-1]
+        built.user(f"read {cli.cwd}/src/shop/a.py")
+    compaction(built, "done", first=0, last=4)
+    row = cli("audit", cli.keep(built.entries)).out.splitlines()[-1]
     assert row.split() == ["path", "src/shop/a.py", "0,", "1,", "2", "+2"]
 
 
-def test_control_characters_of_a_lost_fact_never_reach_the_terminal(door: FrontDoor) -> None:
-    built = fold(history().user("Never do \x1b]0;owned\x07 this\u202e"), "x", first=0, last=0)
-    folder = door.keep(built.entries)
+def test_control_characters_of_a_lost_fact_never_reach_the_terminal(
+    cli: CommandLine,
+) -> None:
+    built = compaction(
+        history().user("Never do \x1b]0;owned\x07 this\u202e"), "x", first=0, last=0
+    )
+    folder = cli.keep(built.entries)
     for options in ((), ("--json",)):
-        said = door("audit", folder, *options)
+        said = cli("audit", folder, *options)
         assert said.code == 0
         assert not set(said.out) & set("\x1b\x07\u202e")
 
 
 @needs_recorded
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_folds_another_agent_made_are_audited(door: FrontDoor, options: tuple[str, ...]) -> None:
-    said = door("audit", SHARED / "pi" / "pimono-v1-2comp.jsonl", *options)
+def test_compacts_another_agent_made_are_audited(
+    cli: CommandLine, options: tuple[str, ...]
+) -> None:
+    said = cli("audit", SHARED / "pi" / "pimono-v1-2comp.jsonl", *options)
     assert said.code == 0
     if options:
         assert [each["index"] for each in said.json["compactions"]] == [359, 628]
-        assert all(0 < len(each["lost"]) < each["facts"] for each in said.json["compactions"])
+        assert all(
+            0 < len(each["lost"]) < each["facts"] for each in said.json["compactions"]
+        )
     else:
         assert "facts lost" in said.out
         assert max(map(len, said.out.splitlines())) <= 120

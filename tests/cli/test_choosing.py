@@ -10,11 +10,11 @@ import pytest
 
 from foldline.cli.agents import chosen_session
 from foldline.cli.resume import choose
-from foldline.cli.resume_folder import at_a_glance, folder_of
+from foldline.cli.resume_folder import SESSION_MOVED, folder_of, quick_folder
 from foldline.history import Session, utc_now
 from foldline.history.log import dump_header
 from foldline.protocol import FoldlineError, SessionHeader, dump_entry
-from support.front_door import FrontDoor
+from support.command_line import CommandLine
 from support.history import history
 
 
@@ -46,31 +46,40 @@ def opened() -> Iterator[list[Session]]:
         session.close()
 
 
-def keep(door: FrontDoor, session_id: str, prompt: str = "one", cwd: Path | None = None) -> Path:
+def keep(
+    cli: CommandLine, session_id: str, prompt: str = "one", cwd: Path | None = None
+) -> Path:
     if cwd is not None:
         cwd.mkdir(parents=True, exist_ok=True)
-    return door.keep(history().turn(prompt, "ok").entries, session_id, cwd) / "events.jsonl"
+    return (
+        cli.keep(history().turn(prompt, "ok").entries, session_id, cwd) / "events.jsonl"
+    )
 
 
 @pytest.mark.parametrize(
     ("typed", "chosen"),
-    [([""], "s-new"), (["2"], "s-old"), (["7", "no", "1"], "s-new"), (["old"], "s-old")],
+    [
+        ([""], "s-new"),
+        (["2"], "s-old"),
+        (["7", "no", "1"], "s-new"),
+        (["old"], "s-old"),
+    ],
 )
 def test_a_session_is_chosen_by_number_or_id_and_the_newest_one_by_default(
-    door: FrontDoor, answers: list[str], typed: list[str], chosen: str
+    cli: CommandLine, answers: list[str], typed: list[str], chosen: str
 ) -> None:
-    keep(door, "s-old")
-    keep(door, "s-new")
-    keep(door, "s-elsewhere", cwd=door.cwd.with_name("elsewhere"))
+    keep(cli, "s-old")
+    keep(cli, "s-new")
+    keep(cli, "s-elsewhere", cwd=cli.cwd.with_name("elsewhere"))
     answers += typed
     assert choose().parent.name == chosen
 
 
 def test_what_is_offered_is_told_by_age_title_and_the_folder_it_was_held_in(
-    door: FrontDoor, answers: list[str], capsys: pytest.CaptureFixture[str]
+    cli: CommandLine, answers: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = door.cwd.with_name("gone") / door.cwd.name
-    keep(door, "s-moved", "mend \x1b[2J the login", cwd=gone)
+    gone = cli.cwd.with_name("gone") / cli.cwd.name
+    keep(cli, "s-moved", "mend \x1b[2J the login", cwd=gone)
     gone.rmdir()
     answers.append("1")
     choose()
@@ -80,110 +89,134 @@ def test_what_is_offered_is_told_by_age_title_and_the_folder_it_was_held_in(
     assert "\x1b[2J" not in shown
 
 
-def test_nothing_chosen_and_nothing_there_are_said(door: FrontDoor, answers: list[str]) -> None:
-    with pytest.raises(FoldlineError, match="no session in this folder"):
+def test_nothing_chosen_and_nothing_there_are_said(
+    cli: CommandLine, answers: list[str]
+) -> None:
+    with pytest.raises(FoldlineError, match="has no session to resume"):
         choose()
-    keep(door, "s-1")
+    keep(cli, "s-1")
     with pytest.raises(FoldlineError, match="No session was chosen"):
         choose()
 
 
-def test_q_leaves_without_a_choice(door: FrontDoor, answers: list[str]) -> None:
-    keep(door, "s-1")
+def test_q_leaves_without_a_choice(cli: CommandLine, answers: list[str]) -> None:
+    keep(cli, "s-1")
     answers.append("q")
     with pytest.raises(FoldlineError, match="No session was chosen"):
         choose()
     assert not answers
 
 
-def test_a_session_of_another_folder_goes_on_in_that_one(door: FrontDoor, opened: list[Session]) -> None:
-    other = door.cwd.with_name("other")
-    keep(door, "20260101-000000-abcdef", cwd=other)
+def test_a_session_of_another_folder_goes_on_in_that_one(
+    cli: CommandLine, opened: list[Session]
+) -> None:
+    other = cli.cwd.with_name("other")
+    keep(cli, "20260101-000000-abcdef", cwd=other)
     opened.append(chosen_session(continues=False, resume="abcdef"))
     assert (opened[0].cwd, opened[0].moved_from) == (str(other), "")
 
 
 def test_where_a_session_goes_on_is_seen_at_a_glance_only_where_nothing_is_to_be_asked(
-    door: FrontDoor,
+    cli: CommandLine,
 ) -> None:
-    other, twin = door.cwd.with_name("other"), door.cwd.with_name("twin")
-    events = keep(door, "20260101-000000-abcdef", cwd=other)
-    keep(door, "s-here")
-    keep(door, "s-twin", cwd=other)
-    keep(door, "s-twin", cwd=twin)
-    keep(door, "s-gone", cwd=door.cwd.with_name("gone"))
-    door.cwd.with_name("gone").rmdir()
+    other, twin = cli.cwd.with_name("other"), cli.cwd.with_name("twin")
+    events = keep(cli, "20260101-000000-abcdef", cwd=other)
+    keep(cli, "s-here")
+    keep(cli, "s-twin", cwd=other)
+    keep(cli, "s-twin", cwd=twin)
+    keep(cli, "s-gone", cwd=cli.cwd.with_name("gone"))
+    cli.cwd.with_name("gone").rmdir()
     for ref in ("abcdef", "20260101", str(events), str(events.parent)):
-        assert at_a_glance(ref, door.cwd) == folder_of(ref, door.cwd) == other
-    assert at_a_glance("s-here", door.cwd) == folder_of("s-here", door.cwd) == door.cwd
-    for ref in ("s-gone", "s-twin", "s-", "ef", "nobody"):  # gone, or not one session, or too little of one
-        assert at_a_glance(ref, door.cwd) is None
-    moved = other.rename(door.cwd.with_name("moved"))
+        assert quick_folder(ref, cli.cwd) == folder_of(ref, cli.cwd) == other
+    assert quick_folder("s-here", cli.cwd) == folder_of("s-here", cli.cwd) == cli.cwd
+    for ref in (
+        "s-gone",
+        "s-twin",
+        "s-",
+        "ef",
+        "nobody",
+    ):  # gone, or not one session, or too little of one
+        assert quick_folder(ref, cli.cwd) is None
+    moved = other.rename(cli.cwd.with_name("moved"))
     other.mkdir()  # another one in its place
-    assert at_a_glance("abcdef", moved) in (None, folder_of("abcdef", moved))
+    assert quick_folder("abcdef", moved) in (None, folder_of("abcdef", moved))
 
 
 def test_continuing_finds_the_session_of_a_folder_that_was_moved_here(
-    door: FrontDoor, opened: list[Session]
+    cli: CommandLine, opened: list[Session]
 ) -> None:
-    gone = door.cwd.with_name("gone") / door.cwd.name
-    keep(door, "s-moved", cwd=gone)
+    gone = cli.cwd.with_name("gone") / cli.cwd.name
+    keep(cli, "s-moved", cwd=gone)
     gone.rmdir()
     opened.append(chosen_session(continues=True, resume=None))
-    assert (opened[0].id, opened[0].cwd, opened[0].moved_from) == ("s-moved", str(door.cwd), str(gone))
+    assert (opened[0].id, opened[0].cwd, opened[0].moved_from) == (
+        "s-moved",
+        str(cli.cwd),
+        str(gone),
+    )
 
 
-@pytest.mark.parametrize(("typed", "goes_on"), [("y\n", True), ("n\n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("typed", "goes_on"), [("y\n", True), ("n\n", False), ("", False)]
+)
 def test_a_session_whose_folder_is_gone_goes_on_elsewhere_only_where_the_user_says_so(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, typed: str, goes_on: bool
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, typed: str, goes_on: bool
 ) -> None:
-    gone = door.cwd.with_name("gone")
-    keep(door, "s-1", cwd=gone)
+    gone = cli.cwd.with_name("gone")
+    keep(cli, "s-1", cwd=gone)
     gone.rmdir()
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
     if goes_on:
-        assert folder_of("s-1", door.cwd) == door.cwd
+        assert folder_of("s-1", cli.cwd) == cli.cwd
     else:
         with pytest.raises(FoldlineError, match="was not resumed"):
-            folder_of("s-1", door.cwd)
+            folder_of("s-1", cli.cwd)
 
 
-@pytest.mark.parametrize(("typed", "goes_there"), [("y\n", True), ("n\n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("typed", "goes_there"), [("y\n", True), ("n\n", False), ("", False)]
+)
 @pytest.mark.parametrize("how", ["imported", "forked", "outside"])
 def test_the_folder_that_somebody_elses_session_names_is_worked_in_only_where_the_user_says_so(
-    door: FrontDoor,
+    cli: CommandLine,
     opened: list[Session],
     monkeypatch: pytest.MonkeyPatch,
     how: str,
     typed: str,
     goes_there: bool,
 ) -> None:
-    other = door.cwd.with_name("other")
+    other = cli.cwd.with_name("other")
     other.mkdir()
-    ref = _theirs(door, SessionHeader(id="theirs", created_at=utc_now(), cwd=str(other)), how)
+    ref = _theirs(
+        cli, SessionHeader(id="theirs", created_at=utc_now(), cwd=str(other)), how
+    )
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
-    assert at_a_glance(ref, door.cwd) is None
-    assert folder_of(ref, door.cwd) == (other if goes_there else door.cwd)
+    assert quick_folder(ref, cli.cwd) is None
+    assert folder_of(ref, cli.cwd) == (other if goes_there else cli.cwd)
     assert folder_of(ref, other) == other  # there already: nobody is asked
     opened.append(chosen_session(continues=False, resume=ref))
-    assert opened[0].cwd == str(door.cwd)
+    assert opened[0].cwd == str(cli.cwd)
 
 
-def _theirs(door: FrontDoor, header: SessionHeader, how: str) -> str:
+def _theirs(cli: CommandLine, header: SessionHeader, how: str) -> str:
     """A session that was written elsewhere, and how it is called here."""
-    path = door.cwd.with_name("theirs.jsonl")
+    path = cli.cwd.with_name("theirs.jsonl")
     entries = history().turn("hello", "hi").entries
-    path.write_bytes(b"".join(line + b"\n" for line in (dump_header(header), *map(dump_entry, entries))))
+    path.write_bytes(
+        b"".join(
+            line + b"\n" for line in (dump_header(header), *map(dump_entry, entries))
+        )
+    )
     if how == "outside":
         return str(path)
-    made = str(door("import", path, "--json").json["id"])
-    return str(door("fork", made, "--json").json["id"]) if how == "forked" else made
+    made = str(cli("import", path, "--json").json["id"])
+    return str(cli("fork", made, "--json").json["id"]) if how == "forked" else made
 
 
-def test_a_headless_run_says_that_the_session_was_moved(door: FrontDoor) -> None:
-    gone = door.cwd.with_name("gone") / door.cwd.name
-    keep(door, "s-moved", cwd=gone)
+def test_a_headless_run_says_that_the_session_was_moved(cli: CommandLine) -> None:
+    gone = cli.cwd.with_name("gone") / cli.cwd.name
+    keep(cli, "s-moved", cwd=gone)
     gone.rmdir()
-    said = door("run", "-c", "--model", "offline", "write hello to here.txt", "--yes")
-    assert f"was held in {gone}; it continues in {door.cwd}" in said.err
-    assert (door.cwd / "here.txt").is_file()
+    said = cli("run", "-c", "--model", "offline", "write hello to here.txt", "--yes")
+    assert SESSION_MOVED.format(old=gone, new=cli.cwd) in said.err
+    assert (cli.cwd / "here.txt").is_file()

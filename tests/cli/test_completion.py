@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from foldline.cli.commands import COMMANDS, SHELLS
-from support.front_door import FrontDoor
+from foldline.cli.commands import SHELLS, all_commands
+from support.command_line import CommandLine
 
 _TYPED = (
     "foldline ver",
@@ -26,27 +26,35 @@ done
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_learns_every_command(door: FrontDoor, shell: str) -> None:
-    said = door("completion", shell)
+def test_every_shell_learns_every_command(cli: CommandLine, shell: str) -> None:
+    said = cli("completion", shell)
     assert said.code == 0
-    assert not [command.name for command in COMMANDS if command.name not in said.out]
+    assert not [
+        command.name for command in all_commands() if command.name not in said.out
+    ]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_bash_completes_commands_options_choices_and_files(door: FrontDoor) -> None:
-    (door.cwd / "notes.jsonl").touch()
+def test_bash_completes_commands_options_choices_and_files(cli: CommandLine) -> None:
+    (cli.cwd / "notes.jsonl").touch()
     done = subprocess.run(
         ["bash", "--norc", "-c", _BASH, "bash", *_TYPED],
-        input=door("completion", "bash").out,
-        cwd=door.cwd,
+        input=cli("completion", "bash").out,
+        cwd=cli.cwd,
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    assert done.stdout.split("\n")[:5] == ["verify", "--from", "--model", "fish", "notes.jsonl"]
+    assert done.stdout.split("\n")[:5] == [
+        "verify",
+        "--from",
+        "--model",
+        "fish",
+        "notes.jsonl",
+    ]
 
 
-def test_another_shell_is_refused_with_those_there_are(door: FrontDoor) -> None:
-    said = door("completion", "cmd")
+def test_another_shell_is_refused_with_those_there_are(cli: CommandLine) -> None:
+    said = cli("completion", "cmd")
     assert said.code == 2 and "bash" in said.err

@@ -7,17 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from foldline import __version__, cli
-from support.front_door import FrontDoor
+from foldline import __version__
+from foldline.cli import FOLDER_GONE, _report_crash
+from foldline.cli.arguments import EMPTY_PROMPT, QUOTE_PROMPT, UNKNOWN_ARGUMENT
+from foldline.cli.commands import UNKNOWN_COMMAND
+from foldline.cli.output import NOT_A_TERMINAL
+from support.command_line import CommandLine
 from support.history import history
 
 HEAVY = ("textual", "pydantic", "openai", "rich", "foldline.protocol", "argparse")
 
 
 def foldline(
-    *arguments: str, locale: str = "C.UTF-8", home: Path | None = None, **options: object
+    *arguments: str,
+    locale: str = "C.UTF-8",
+    home: Path | None = None,
+    **options: object,
 ) -> "subprocess.CompletedProcess[bytes]":
-    environ = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
+    environ = {
+        **os.environ,
+        "LC_ALL": locale,
+        "PYTHONUTF8": "0",
+        "PYTHONIOENCODING": "",
+    }
     if home is not None:
         environ["FOLDLINE_HOME"] = str(home)
     return subprocess.run(
@@ -34,28 +46,36 @@ def test_the_version_is_said_without_importing_anything_heavy() -> None:
         "import sys; from foldline.cli import main; code = main(['--version'])\n"
         f"sys.stderr.write(' '.join(name for name in {HEAVY} if name in sys.modules)); sys.exit(code)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == (f"foldline {__version__}\n", "")
 
 
 def test_importing_the_library_imports_nothing_heavy() -> None:
     script = f"import sys, foldline; print([name for name in {HEAVY} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
 
 
-def test_commands_on_files_import_neither_textual_nor_openai(door: FrontDoor) -> None:
+def test_commands_on_files_import_neither_textual_nor_openai(cli: CommandLine) -> None:
     script = (
         "import sys; from foldline.cli import main; main(['sessions']); main(['config'])\n"
         "print([name for name in ('textual', 'openai') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.endswith("[]\n")
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
-def test_a_stream_that_is_closed_keeps_no_command_from_its_work(door: FrontDoor, closed: int) -> None:
-    door.keep(history().turn("one", "ok").entries, "s-1")
+def test_a_stream_that_is_closed_keeps_no_command_from_its_work(
+    cli: CommandLine, closed: int
+) -> None:
+    cli.keep(history().turn("one", "ok").entries, "s-1")
     command = [sys.executable, "-m", "foldline"]
     listed, deleted = (
         subprocess.run(
@@ -67,42 +87,73 @@ def test_a_stream_that_is_closed_keeps_no_command_from_its_work(door: FrontDoor,
         )
         for arguments in (["sessions"], ["delete", "s-1"])
     )
-    assert (listed.returncode, listed.stderr) == (0, "") and ("one" in listed.stdout) == (closed != 1)
-    assert deleted.returncode == 1 and ("--yes says yes" in deleted.stderr) == (closed != 2)
+    assert (listed.returncode, listed.stderr) == (0, "") and (
+        "one" in listed.stdout
+    ) == (closed != 1)
+    assert deleted.returncode == 1
+    assert (NOT_A_TERMINAL.format(option="--yes") in deleted.stderr) == (closed != 2)
 
 
-def test_help_names_every_command(door: FrontDoor, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command(
+    cli: CommandLine, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
-        door("--help")
+        cli("--help")
     assert stopped.value.code == 0
     shown = capsys.readouterr().out
-    commands = ("run", "open", "view", "history", "verify", "compact", "audit", "sessions", "demo", "config")
+    commands = (
+        "run",
+        "open",
+        "view",
+        "history",
+        "verify",
+        "compact",
+        "audit",
+        "sessions",
+        "demo",
+        "config",
+    )
     assert all(f"\n  {name} " in shown for name in commands)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("veiw", "session.jsonl"), "no command 'veiw'; a prompt of several words goes in quotes."),
+        (
+            ("veiw", "session.jsonl"),
+            UNKNOWN_COMMAND.format(name="veiw"),
+        ),
         (("view",), "required: FILE|ID"),
-        (("view", "x", "--nonsense"), "'--nonsense' is not understood"),
+        (
+            ("view", "x", "--nonsense"),
+            UNKNOWN_ARGUMENT.format(argument="--nonsense", hint=""),
+        ),
         (("view", "x", "--at", "three"), "'three' is not a whole number"),
         (("compact", "x", "--window", "lots"), "'lots' is not a number of tokens"),
         (("compact", "x", "--keep", "200%"), "'200%' is not a number of tokens"),
         (("-c", "-r"), "not allowed with"),
-        (("run", "x", "--jsn"), "'--jsn' is not understood; did you mean --json?"),
+        (("run", "x", "--jsn"), "did you mean --json?"),
         (("run", "x", "--max-step=3"), "did you mean --max-steps?"),
         (("--modle=x", "hello"), "did you mean --model?"),
-        (("run", "x", "--max-steps", "0"), "foldline: --max-steps: '0' is not a number above 0;"),
-        (("run", " "), "The prompt is empty"),
-        (("run", "fix", "it"), "'it' is not understood: a prompt of several words goes in quotes."),
-        (("run", "fix", "it", "now"), "'now' is not understood; a prompt of several words goes in quotes."),
+        (
+            ("run", "x", "--max-steps", "0"),
+            "foldline: --max-steps: '0' is not a positive number;",
+        ),
+        (("run", " "), EMPTY_PROMPT),
+        (
+            ("run", "fix", "it"),
+            UNKNOWN_ARGUMENT.format(argument="it", hint=QUOTE_PROMPT),
+        ),
+        (
+            ("run", "fix", "it", "now"),
+            UNKNOWN_ARGUMENT.format(argument="now", hint=QUOTE_PROMPT),
+        ),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_exit_code_2(
-    door: FrontDoor, arguments: tuple[str, ...], words: str
+    cli: CommandLine, arguments: tuple[str, ...], words: str
 ) -> None:
-    said = door(*arguments)
+    said = cli(*arguments)
     assert said.code == 2
     assert said.out == ""
     assert said.err.startswith("foldline: ")
@@ -110,12 +161,12 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(
     assert words in said.err
 
 
-def test_a_misspelt_command_is_told_what_it_may_have_meant(door: FrontDoor) -> None:
-    assert "Did you mean `foldline view`?" in door("veiw", "session.jsonl").err
+def test_a_misspelt_command_is_told_what_it_may_have_meant(cli: CommandLine) -> None:
+    assert "Did you mean `foldline view`?" in cli("veiw", "session.jsonl").err
 
 
-def test_the_chat_without_a_terminal_says_what_works_there(door: FrontDoor) -> None:
-    said = door("hello")
+def test_the_chat_without_a_terminal_says_what_works_there(cli: CommandLine) -> None:
+    said = cli("hello")
     assert said.code == 2
     assert "foldline run PROMPT" in said.err
 
@@ -130,23 +181,23 @@ def test_the_chat_without_a_terminal_says_what_works_there(door: FrontDoor) -> N
         (
             "gemini.json",
             b'{"sessionId": "a", "projectHash": "b"}\n',
-            "is no session of Gemini CLI: it holds no message",
+            "is not a Gemini CLI session",
         ),
         (
             "grok.json",
             b'{"chat_format_version": 1, "info": {}}\n',
-            "seems to be a session of Grok, which cannot be read",
+            "seems to be a Grok session, which cannot be read",
         ),
     ],
 )
 @pytest.mark.parametrize("command", ["view", "history", "verify", "compact", "open"])
 def test_what_is_no_session_is_one_sentence_and_exit_code_1(
-    door: FrontDoor, command: str, name: str, content: bytes | None, words: str
+    cli: CommandLine, command: str, name: str, content: bytes | None, words: str
 ) -> None:
-    file = door.cwd / name
+    file = cli.cwd / name
     if content is not None:
         file.write_bytes(content)
-    said = door(command, file)
+    said = cli(command, file)
     assert (said.code, said.out) == (1, "")
     assert words in said.err
     assert said.err.count("\n") == 1
@@ -154,33 +205,35 @@ def test_what_is_no_session_is_one_sentence_and_exit_code_1(
         assert file.read_bytes() == content
 
 
-def test_a_folder_without_a_session_says_so(door: FrontDoor) -> None:
-    said = door("view", door.cwd)
+def test_a_folder_without_a_session_says_so(cli: CommandLine) -> None:
+    said = cli("view", cli.cwd)
     assert said.code == 1
-    assert "a folder without events.jsonl" in said.err
+    assert f"{cli.cwd} has no events.jsonl" in said.err
 
 
-def test_an_unknown_format_names_the_known_ones(door: FrontDoor) -> None:
-    (door.cwd / "x.jsonl").write_text("{}\n")
-    said = door("view", "x.jsonl", "--format", "word")
+def test_an_unknown_format_names_the_known_ones(cli: CommandLine) -> None:
+    (cli.cwd / "x.jsonl").write_text("{}\n")
+    said = cli("view", "x.jsonl", "--format", "word")
     assert said.code == 1
-    assert "no format 'word'" in said.err
+    assert "Unknown format 'word'" in said.err
 
 
-def test_debug_shows_the_traceback_of_a_failure(door: FrontDoor) -> None:
+def test_debug_shows_the_traceback_of_a_failure(cli: CommandLine) -> None:
     from foldline.protocol import FoldlineError
 
     with pytest.raises(FoldlineError):
-        door("view", "missing.jsonl", "--debug")
+        cli("view", "missing.jsonl", "--debug")
     with pytest.raises(FoldlineError):
-        door("--debug", "view", "missing.jsonl")
+        cli("--debug", "view", "missing.jsonl")
 
 
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(door: FrontDoor) -> None:
+def test_a_reader_that_has_seen_enough_ends_the_command_quietly(
+    cli: CommandLine,
+) -> None:
     builder = history()
     for nth in range(3_000):
         builder.turn(f"request {nth}", "answer " * 20)
-    folder = door.keep(builder.entries)
+    folder = cli.keep(builder.entries)
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:
@@ -193,8 +246,8 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(door: FrontDoor)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_output_is_utf8_whatever_the_locale(door: FrontDoor) -> None:
-    folder = door.keep(history().turn("修复登录错误", "好的").entries)
+def test_output_is_utf8_whatever_the_locale(cli: CommandLine) -> None:
+    folder = cli.keep(history().turn("修复登录错误", "好的").entries)
     done = foldline("view", str(folder), locale="C")
     assert done.returncode == 0
     assert "修复登录错误" in done.stdout.decode("utf-8")
@@ -202,21 +255,24 @@ def test_output_is_utf8_whatever_the_locale(door: FrontDoor) -> None:
 
 
 def test_a_folder_that_is_gone_is_named_as_the_trouble(
-    door: FrontDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
     done = subprocess.run(
-        [sys.executable, "-m", "foldline", "run", "hello"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "foldline", "run", "hello"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
-    assert done.stderr == "foldline: The folder this was started in is gone: change to another one.\n"
+    assert done.stderr == f"foldline: {FOLDER_GONE}\n"
 
 
-def test_a_full_disk_is_one_sentence(door: FrontDoor) -> None:
-    folder = door.keep(history().turn("hello", "hi").entries)
+def test_a_full_disk_is_one_sentence(cli: CommandLine) -> None:
+    folder = cli.keep(history().turn("hello", "hi").entries)
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("no /dev/full here")
@@ -232,8 +288,10 @@ def test_a_full_disk_is_one_sentence(door: FrontDoor) -> None:
     assert b"No space left" in done.stderr
 
 
-def test_a_memory_limit_is_one_sentence_and_no_error_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
-    cli._one_sentence(MemoryError, MemoryError(), None)
+def test_a_memory_limit_is_one_sentence_and_no_error_of_ours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _report_crash(MemoryError, MemoryError(), None)
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "memory" in said

@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from foldline.cli.agents import Refused, claimed
-from foldline.cli.resume import instead
+from foldline.cli.agents import SessionRefused, open_for_writing
+from foldline.cli.resume import ask_about_refused
 from foldline.history import Session, list_sessions, short_id
 from foldline.protocol import NoticeRecord, UserMessage, text_parts
-from support.front_door import FrontDoor
+from foldline.tui.inspector.follow import DONE_WRITING
+from foldline.tui.screens.sessions import IN_USE
+from support.command_line import CommandLine
 from support.history import history
 from support.holders import Holder, holder
 from support.terminal import Terminal, terminal
 
 
 @pytest.fixture
-def folder(door: FrontDoor) -> Path:
-    return door.keep(history().user("Idempotent orders").assistant("Done.").entries)
+def folder(cli: CommandLine) -> Path:
+    return cli.keep(history().user("Idempotent orders").assistant("Done.").entries)
 
 
 class Asked:
@@ -32,18 +34,22 @@ class Asked:
         self._answers = list(answers)
         for stream in ("stdin", "stderr"):
             monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-        monkeypatch.setattr("sys.stdin.readline", lambda: self._answers.pop(0) if self._answers else "")
+        monkeypatch.setattr(
+            "sys.stdin.readline", lambda: self._answers.pop(0) if self._answers else ""
+        )
 
 
-def refusal(folder: Path) -> Refused:
-    with pytest.raises(Refused) as refused:
-        claimed(folder / "events.jsonl", folder)
+def refusal(folder: Path) -> SessionRefused:
+    with pytest.raises(SessionRefused) as refused:
+        open_for_writing(folder / "events.jsonl", folder)
     return refused.value
 
 
-def test_without_a_terminal_it_is_one_sentence_with_both_ways_out(door: FrontDoor, folder: Path) -> None:
+def test_without_a_terminal_it_is_one_sentence_with_both_ways_out(
+    cli: CommandLine, folder: Path
+) -> None:
     with holder(folder) as other:
-        said = door("run", "-c", "go on")
+        said = cli("run", "-c", "go on")
     assert (said.code, said.out) == (1, "")
     ref = short_id(folder.name)
     assert f"is being written by process {other.pid} (since " in said.err
@@ -59,7 +65,7 @@ def test_the_question_names_session_and_holder_and_q_ends(
 ) -> None:
     Asked(monkeypatch, *answers)
     with holder(folder) as other:
-        assert instead(refusal(folder)) == 1
+        assert ask_about_refused(refusal(folder)) == 1
     asked = capsys.readouterr().err
     named = f'Session {short_id(folder.name)} ("Idempotent orders") is being written by process {other.pid} ('
     assert asked.startswith(named)
@@ -67,15 +73,15 @@ def test_the_question_names_session_and_holder_and_q_ends(
 
 
 def test_a_fork_goes_on_where_the_other_one_was_when_it_was_asked_for(
-    door: FrontDoor, folder: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with holder(folder) as other:
         refused = refusal(folder)
         Asked(monkeypatch, "f\n")
         other.append("written while the question stood there")
-        fork = instead(refused)
+        fork = ask_about_refused(refused)
         assert isinstance(fork, Path)
-        session = claimed(fork, door.cwd)
+        session = open_for_writing(fork, cli.cwd)
         original = Session.open(folder)
         assert list(session.entries) == list(original.entries)
         assert session.id != original.id
@@ -83,14 +89,14 @@ def test_a_fork_goes_on_where_the_other_one_was_when_it_was_asked_for(
 
 
 def test_for_a_program_nobody_is_asked(
-    door: FrontDoor, folder: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Asked(monkeypatch, "f\n")
     with holder(folder):
-        assert door("run", "-c", "--json", "go on").code == 1
-        said = door("run", "-c", "go on")
+        assert cli("run", "-c", "--json", "go on").code == 1
+        said = cli("run", "-c", "go on")
     assert said.code == 0, said.err
-    assert len(list_sessions(door.home)) == 2
+    assert len(list_sessions(cli.home)) == 2
 
 
 def test_what_was_written_between_reading_and_claiming_is_read(
@@ -106,7 +112,7 @@ def test_what_was_written_between_reading_and_claiming_is_read(
         session.claim()
 
     monkeypatch.setattr(Session, "claim", late)
-    session = claimed(folder / "events.jsonl", folder)
+    session = open_for_writing(folder / "events.jsonl", folder)
     assert isinstance(session.entries[-1], NoticeRecord)
     session.close()
 
@@ -118,7 +124,9 @@ def unshared() -> str | None:
     """Why this system does not let us mount anything of our own; None where it does."""
     if shutil.which("unshare") is None:
         return "there is no `unshare`"
-    tried = subprocess.run(["unshare", "-rm", "true"], capture_output=True, text=True, check=False)
+    tried = subprocess.run(
+        ["unshare", "-rm", "true"], capture_output=True, text=True, check=False
+    )
     return None if tried.returncode == 0 else f"`unshare -rm`: {tried.stderr.strip()}"
 
 
@@ -130,7 +138,10 @@ def immutable(folder: Path) -> Iterator[Path]:
     if os.geteuid() != 0:
         events.chmod(0o400)
     elif (
-        chattr is None or subprocess.run([chattr, "+i", events], capture_output=True, check=False).returncode
+        chattr is None
+        or subprocess.run(
+            [chattr, "+i", events], capture_output=True, check=False
+        ).returncode
     ):
         pytest.skip("we are root, and this file system has no immutable files")
     yield folder
@@ -144,19 +155,25 @@ def test_a_session_that_cannot_be_written_is_said_at_once_and_forked(
     refused = refusal(immutable)
     assert "cannot be written (" in str(refused)
     Asked(monkeypatch, "f\n")
-    fork = instead(refused)
+    fork = ask_about_refused(refused)
     assert isinstance(fork, Path)
     assert (
         f'Session {short_id(immutable.name)} ("Idempotent orders") can only be read. The session cannot'
         in capsys.readouterr().err
     )
-    assert not (immutable / "holder.json").exists(), "nobody holds what nobody can write"
+    assert not (immutable / "holder.json").exists(), (
+        "nobody holds what nobody can write"
+    )
 
 
-@pytest.mark.skipif(unshared() is not None, reason=f"no mounts of our own: {unshared()}")
-def test_on_read_only_media_everything_that_reads_works(door: FrontDoor, folder: Path) -> None:
+@pytest.mark.skipif(
+    unshared() is not None, reason=f"no mounts of our own: {unshared()}"
+)
+def test_on_read_only_media_everything_that_reads_works(
+    cli: CommandLine, folder: Path
+) -> None:
     script = f"""
-        mount --bind {door.home} {door.home} && mount -o remount,bind,ro {door.home} || exit 99
+        mount --bind {cli.home} {cli.home} && mount -o remount,bind,ro {cli.home} || exit 99
         foldline sessions && foldline view {folder.name} && foldline history {folder.name} || exit 98
         foldline run -c hello; echo "run ended with $?"
     """
@@ -165,8 +182,11 @@ def test_on_read_only_media_everything_that_reads_works(door: FrontDoor, folder:
         capture_output=True,
         text=True,
         check=False,
-        cwd=door.cwd,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        cwd=cli.cwd,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
     )
     assert said.returncode == 0, said.stderr
     assert said.stdout.count("Idempotent orders") >= 3
@@ -197,7 +217,9 @@ def leave(term: Terminal) -> None:
 
 
 @pytest.mark.slow
-def test_reading_along_shows_what_comes_and_ends_the_program(kept: tuple[Path, Holder]) -> None:
+def test_reading_along_shows_what_comes_and_ends_the_program(
+    kept: tuple[Path, Holder],
+) -> None:
     shop, other = kept
     with terminal(shop, "-c") as term:
         term.until("[r]ead along, [f]ork, [q]uit:")
@@ -206,7 +228,8 @@ def test_reading_along_shows_what_comes_and_ends_the_program(kept: tuple[Path, H
         other.append("a word from afar")
         term.until("a word from afar")
         other.kill()
-        term.until(f"Process {other.pid} is done: 1 entry came")
+        program = f"Process {other.pid}"
+        term.until(DONE_WRITING.format(program=program, entries="1 entry"))
         term.send("q")
         assert term.ended() == 0
         assert term.not_restored() == []
@@ -220,18 +243,22 @@ def chosen_in_the_list(term: Terminal) -> None:
     term.until("┃ ❯ /sessions")
     term.send("\r")
     term.until("this chat · who are you?")
-    term.send("j")
-    term.until("Enter resume")
+    term.send("\x1b[B")
+    term.until("2 of 2")
     term.send("\r")
 
 
 @pytest.mark.slow
-def test_a_held_session_of_the_list_is_asked_about_in_the_chat(kept: tuple[Path, Holder]) -> None:
+def test_a_held_session_of_the_list_is_asked_about_in_the_chat(
+    kept: tuple[Path, Holder],
+) -> None:
     shop, other = kept
     with terminal(shop) as term:
         chosen_in_the_list(term)
-        term.until(f"is being written by process {other.pid}")
-        term.send("f")
+        term.until(
+            IN_USE.partition("{holder}")[0].split("} ")[1] + f"process {other.pid}"
+        )
+        term.send("\x1b[B\r")
         term.until("who are you? │ Idempotent orders")
         term.ask("and now?")
         leave(term)
@@ -254,5 +281,8 @@ def test_a_session_of_the_list_that_cannot_be_written_leaves_the_chat_as_it_was(
         term.until(" shop ▸ who are you?")
         term.ask("and now?")
         leave(term)
-    counts = {info.meta.title: info.meta.entries for info in list_sessions(shop.with_name("shop-home"))}
+    counts = {
+        info.meta.title: info.meta.entries
+        for info in list_sessions(shop.with_name("shop-home"))
+    }
     assert counts["who are you?"] > counts["Idempotent orders"]

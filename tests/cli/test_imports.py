@@ -4,6 +4,7 @@ Counted in whole processes, in a real terminal, at the moment the first frame wi
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from foldline import __version__
-from foldline.cli.commands import COMMANDS
-from support.front_door import FrontDoor
+from foldline.cli.commands import COMMANDS, SEPARATE
+from support.command_line import CommandLine
 from support.history import history
 from support.terminal import terminal
 
@@ -44,9 +45,9 @@ LATER = (
     "pydantic", "openai", "httpx2", "httpx", "anyio", "aiofiles", "tomlkit", "detect_secrets",
     "markdown_it", "markdownify", "pathspec", "filelock", "mcp", "sqlite3", "multiprocessing", "xml",
     "foldline.protocol", "foldline.history", "foldline.llm", "foldline.compaction", "foldline.formats",
-    "foldline.evaluation", "foldline.agent.agent", "foldline.agent.settings", "foldline.agent.tools",
+    "foldline_eval", "foldline.agent.agent", "foldline.agent.settings", "foldline.agent.tools",
     "foldline.tui.transcript.feed", "foldline.tui.transcript.rows", "foldline.tui.transcript.details",
-    "foldline.tui.runner", "foldline.tui.machine", "foldline.tui.inspector",
+    "foldline.frontend.runner", "foldline.frontend.reduce", "foldline.tui.inspector",
     "foldline.tui.preview", "foldline.tui.screens", "foldline.tui.lists", "foldline.tui.session_commands",
     "foldline.tui.blocks.markdown",
     "foldline.tui.blocks.plain", "foldline.tui.blocks.code",
@@ -56,7 +57,7 @@ LATER = (
 
 NOT_FOR_A_PROMPT = (
     "openai", "mcp", "markdownify", "detect_secrets", "tomlkit", "sqlite3", "foldline.llm.offline",
-    "foldline.evaluation", "foldline.formats", "foldline.tui.inspector", "foldline.tui.preview.screen",
+    "foldline_eval", "foldline.formats", "foldline.tui.inspector", "foldline.tui.preview.screen",
     "foldline.tui.screens", "foldline.tui.lists",
 )  # fmt: skip
 """What opens a session and its chat has no use for."""
@@ -73,7 +74,10 @@ OURS_FOR_SCREENS = {
 
 def python(script: str, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -81,7 +85,11 @@ def python(script: str, *arguments: str) -> str:
 
 def of(modules: Iterable[str], *roots: str) -> list[str]:
     """Those that are one of `roots`, or below it."""
-    return [name for name in modules if name.startswith(tuple(f"{root}." for root in roots)) or name in roots]
+    return [
+        name
+        for name in modules
+        if name.startswith(tuple(f"{root}." for root in roots)) or name in roots
+    ]
 
 
 def modules_painted(folder: Path, *arguments: str) -> set[str]:
@@ -98,36 +106,89 @@ def at_first_paint(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     return modules_painted(tmp_path_factory.mktemp("first-paint"))
 
 
-def test_nothing_slow_is_imported_before_the_first_paint(at_first_paint: set[str]) -> None:
+def test_nothing_slow_is_imported_before_the_first_paint(
+    at_first_paint: set[str],
+) -> None:
     assert "foldline.tui.chat" in at_first_paint
-    assert of(sorted(at_first_paint), *LATER) == [], "import these where they are used, or in a thread"
+    assert of(sorted(at_first_paint), *LATER) == [], (
+        "import these where they are used, or in a thread"
+    )
 
 
-def test_the_first_paint_keeps_to_its_budget_of_modules(at_first_paint: set[str]) -> None:
+def test_the_first_paint_keeps_to_its_budget_of_modules(
+    at_first_paint: set[str],
+) -> None:
     ours = of(sorted(at_first_paint), "foldline")
     floor = set(python(f"{FLOOR}; print(*sys.modules)").split())
     others = sorted(at_first_paint - floor - {*ours})
-    assert len(ours) <= OURS_AT_MOST, f"{len(ours)} modules of ours, {OURS_AT_MOST} allowed: {ours}"
-    assert len(others) <= OTHERS_AT_MOST, f"{len(others)} others, {OTHERS_AT_MOST} allowed: {others}"
+    assert len(ours) <= OURS_AT_MOST, (
+        f"{len(ours)} modules of ours, {OURS_AT_MOST} allowed: {ours}"
+    )
+    assert len(others) <= OTHERS_AT_MOST, (
+        f"{len(others)} others, {OTHERS_AT_MOST} allowed: {others}"
+    )
 
 
-@pytest.mark.parametrize("held", ["in this folder, its file", "in another folder, its id"])
-def test_resuming_a_session_imports_nothing_more(at_first_paint: set[str], tmp_path: Path, held: str) -> None:
+WITHOUT_A_SCREEN = """
+import sys
+from foldline.cli import main
+sys.argv = ["foldline", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    pass
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("arguments", [("--plain",), ("acp",), ("run", "hello")])
+def test_front_ends_without_a_screen_load_neither_textual_nor_rich(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_SCREEN, *arguments],
+        input="/status\n" if arguments == ("--plain",) else "",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "FOLDLINE_HOME": str(tmp_path / "home")},
+        check=True,
+    )
+    modules = done.stderr.split()
+    assert "foldline.frontend.state" in modules
+    assert of(modules, "textual", "rich", "foldline.tui") == []
+
+
+@pytest.mark.parametrize(
+    "held", ["in this folder, its file", "in another folder, its id"]
+)
+def test_resuming_a_session_imports_nothing_more(
+    at_first_paint: set[str], tmp_path: Path, held: str
+) -> None:
     header = {"type": "session", "version": 1, "id": "20260101-000000-abcdef"}
     folder = tmp_path / ("shop" if "its file" in held else "other")
     folder.mkdir()
     events = tmp_path / "shop-home" / "sessions" / "any" / header["id"] / "events.jsonl"
     events.parent.mkdir(parents=True)
-    events.write_text(json.dumps({**header, "created_at": "2026-01-01T00:00:00Z", "cwd": str(folder)}) + "\n")
-    more = modules_painted(tmp_path, "-r", str(events) if "its file" in held else "abcdef") - at_first_paint
+    events.write_text(
+        json.dumps({**header, "created_at": "2026-01-01T00:00:00Z", "cwd": str(folder)})
+        + "\n"
+    )
+    more = (
+        modules_painted(tmp_path, "-r", str(events) if "its file" in held else "abcdef")
+        - at_first_paint
+    )
     assert of(sorted(more), *LATER) == []
 
 
-def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_that_is_not_asked() -> None:
+def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_that_is_not_asked() -> (
+    None
+):
     script = """
 import sys
-import foldline.cli.agents, foldline.tui.app, foldline.tui.figures
-import foldline.tui.preview_host, foldline.tui.runner, foldline.tui.model_setup, foldline.tui.transcript.feed
+import foldline.cli.agents, foldline.tui.app, foldline.frontend.figures
+import foldline.tui.preview_host, foldline.frontend.runner
+import foldline.tui.model_setup, foldline.tui.transcript.feed
 print(*sys.modules)
 """
     assert of(sorted(python(script).split()), *NOT_FOR_A_PROMPT) == []
@@ -137,21 +198,25 @@ NOT_FOR_A_FILE = (
     "asyncio", "openai", "httpx2", "mcp", "textual", "rich", "sqlite3", "detect_secrets", "markdown_it",
     "foldline.agent.agent", "foldline.agent.hooks", "foldline.agent.tools", "foldline.agent.state",
     "foldline.compaction.engine", "foldline.llm.client", "foldline.llm.offline", "foldline.llm.responses",
-    "foldline.evaluation", "foldline.tui", "foldline.formats.readers.kimi_cli",
+    "foldline_eval", "foldline.tui", "foldline.formats.readers.kimi_cli",
     "foldline.formats.session_list",
 )  # fmt: skip
 """Modules of no use to a command that reads one session."""
 
 
-@pytest.mark.parametrize("command", ["view", "history", "stats", "verify", "export --to openai"])
-def test_a_command_that_reads_a_session_imports_no_agent(door: FrontDoor, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["view", "history", "stats", "verify", "export --to openai"]
+)
+def test_a_command_that_reads_a_session_imports_no_agent(
+    cli: CommandLine, command: str
+) -> None:
     script = """
 import sys
 from foldline.cli import main
 main(sys.argv[1:])
 print(*sys.modules)
 """
-    session = door.keep(history().turn("Mend the parser", "Mended.").entries)
+    session = cli.keep(history().turn("Mend the parser", "Mended.").entries)
     imported = python(script, *command.split(), str(session)).splitlines()[-1].split()
     assert "foldline.cli.sources" in imported
     assert of(imported, *NOT_FOR_A_FILE) == []
@@ -172,7 +237,9 @@ print(*sorted({*sys.modules} - bare))
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["", *(command.name for command in COMMANDS)])
+@pytest.mark.parametrize(
+    "command", ["", *(command.name for command in COMMANDS), *SEPARATE]
+)
 def test_a_help_text_needs_nothing_that_is_not_pythons_own(command: str) -> None:
     script = """
 import sys
@@ -185,7 +252,18 @@ except SystemExit:
     imported = python(script, *command.split()).splitlines()[-1].split()
     foreign = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
     ours = {name for name in of(imported, "foldline") if not of([name], "foldline.cli")}
-    assert foreign - {"foldline", "__main__", "sitecustomize", "usercustomize", "_distutils_hack"} == set()
+    assert (
+        foreign
+        - {
+            "foldline",
+            "foldline_eval",
+            "__main__",
+            "sitecustomize",
+            "usercustomize",
+            "_distutils_hack",
+        }
+        == set()
+    )
     assert ours - OURS_FOR_SCREENS == {"foldline", "foldline.version"}
     assert command in ("open", "demo") or ours.isdisjoint(OURS_FOR_SCREENS)
     assert "asyncio" not in imported

@@ -4,17 +4,23 @@ import pytest
 
 from foldline.cli import output
 from foldline.cli.output import Cell, Column, say_json, say_table
-from foldline.context.harmless import with_signs
-from foldline.history.meta import cells
+from foldline.text.harmless import with_signs
+from foldline.text.shorten import cells
 
 
-def test_columns_are_aligned_by_cells_not_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    say_table((Column("title"), Column("n", right=True)), [["修复登录", "7"], ["login", "12"]])
+def test_columns_are_aligned_by_cells_not_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say_table(
+        (Column("title"), Column("n", right=True)), [["修复登录", "7"], ["login", "12"]]
+    )
     lines = capsys.readouterr().out.splitlines()
     assert {cells(line) for line in lines} == {cells("修复登录") + 2 + 2}
 
 
-def test_what_does_not_fit_ends_in_an_ellipsis(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_fit_ends_in_an_ellipsis(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     say_table((Column("a", most=6), Column("b")), [["abcdefghij", "x"]])
     assert capsys.readouterr().out.splitlines()[1] == "abcde…  x"
 
@@ -28,7 +34,7 @@ def test_a_pipe_gets_no_colour_and_a_terminal_does(
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b" not in drawn()
-    monkeypatch.setattr(output, "_coloured", lambda: True)
+    monkeypatch.setattr(output, "_has_colours", lambda: True)
     assert "\x1b[31mfailed\x1b[0m" in drawn()
 
 
@@ -47,7 +53,9 @@ def test_foreign_text_is_made_harmless(text: str, shown: str) -> None:
     assert with_signs(text) == shown
 
 
-def test_json_keeps_its_text_and_acts_on_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keeps_its_text_and_acts_on_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     import json
 
     text = "你好 \x1b[2J \x9b31m \u202e \x7f"

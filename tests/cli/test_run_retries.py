@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.front_door import FrontDoor
+from support.command_line import CommandLine
 from support.server import MODEL, running_server
 
 THROTTLES = {"fault": {"status": 429, "headers": {"retry-after": "0"}}}
@@ -13,12 +13,12 @@ SCRIPT = [
 
 
 def test_a_retry_is_told_on_stderr_and_is_an_event_of_its_own(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_server(script=SCRIPT) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        told = door("run", "hello", "-m", MODEL)
-        lines = door("run", "hello", "-m", MODEL, "--json").lines
+        told = cli("run", "hello", "-m", MODEL)
+        lines = cli("run", "hello", "-m", MODEL, "--json").lines
     assert told.out == "Here you are.\n"
     assert "(429)" in told.err and "Trying again in 0 s (1 of 8)." in told.err
     [event] = [line for line in lines if line["type"] == "retrying"]

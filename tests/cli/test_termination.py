@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support import busy
-from support.front_door import FrontDoor
+from support.command_line import CommandLine
 from support.terminal import PATIENCE, terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
@@ -27,13 +27,17 @@ def _until_busy(folder: Path) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("how", ["spin", "thread-spin", "wait", "thread-wait", "backtrack"])
-def test_run_ends_at_a_signal_while_its_code_is_stuck(door: FrontDoor, how: str) -> None:
+@pytest.mark.parametrize(
+    "how", ["spin", "thread-spin", "wait", "thread-wait", "backtrack"]
+)
+def test_run_ends_at_a_signal_while_its_code_is_stuck(
+    cli: CommandLine, how: str
+) -> None:
     """Code that never lets go of the interpreter is ended by the system itself."""
     command = [*_BUSY, how, "run", "hello", "-m", "offline"]
-    with subprocess.Popen(command, cwd=door.cwd, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, cwd=cli.cwd, stdout=subprocess.DEVNULL) as process:
         try:
-            _until_busy(door.cwd)
+            _until_busy(cli.cwd)
             process.send_signal(signal.SIGTERM)
             code = -signal.SIGALRM if how == "backtrack" else 128 + signal.SIGTERM
             assert process.wait(_NEVER) == code
@@ -46,7 +50,7 @@ def test_a_chat_whose_loop_is_stuck_ends_and_leaves_the_terminal_in_order(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     with terminal(tmp_path / "shop", *options, program=[*_BUSY, "spin"]) as term:
-        term.until("/help helps." if options else "Enter sends")
+        term.until("Type /help for help." if options else "Enter sends")
         term.send("hello\r" if options else "hello")
         if not options:
             term.until("❯ hello")

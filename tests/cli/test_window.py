@@ -7,32 +7,36 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.settings import connect_llm
-from foldline.cli.agents import agent_for, claimed
+from foldline.cli.agents import agent_for, open_for_writing
 from foldline.cli.settings import settings_here
-from support.front_door import FrontDoor
+from support.command_line import CommandLine
 from support.server_process import running_server
 
 NOBODY = "http://127.0.0.1:9/v1"
 
 
 @pytest.fixture
-def held(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def held(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A session held with a server of 10,000 tokens that is gone since; its event file."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     with running_server(window=10_000) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        assert door("run", "hello").code == 0
+        assert cli("run", "hello").code == 0
     monkeypatch.setenv("OPENAI_BASE_URL", NOBODY)
-    [file] = door.home.rglob("events.jsonl")
+    [file] = cli.home.rglob("events.jsonl")
     yield file
 
 
 @pytest.mark.parametrize("model", [None, "scripted-1"])
-def test_resumed_it_counts_before_the_server_is_asked(door: FrontDoor, held: Path, model: str | None) -> None:
+def test_resumed_it_counts_before_the_server_is_asked(
+    cli: CommandLine, held: Path, model: str | None
+) -> None:
     """Also where nobody named the model: it is the server's first, as it was."""
     settings = settings_here(model=model)
-    session = claimed(held, door.cwd)
-    agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
+    session = open_for_writing(held, cli.cwd)
+    agent = agent_for(
+        session, settings, connect_llm(settings, os.environ), interactive=True
+    )
     try:
         assert (agent.state.window, agent.state.window_is_assumed) == (10_000, False)
         assert agent.state.budget.window == 10_000
@@ -40,26 +44,28 @@ def test_resumed_it_counts_before_the_server_is_asked(door: FrontDoor, held: Pat
         session.close()
 
 
-def test_commands_that_only_look_count_with_it(door: FrontDoor, held: Path) -> None:
-    assert door("view", held, "--json").json["window"] == 10_000
-    assert door("compact", held, "--dry-run", "--json").json["window"] == 10_000
+def test_commands_that_only_look_count_with_it(cli: CommandLine, held: Path) -> None:
+    assert cli("view", held, "--json").json["window"] == 10_000
+    assert cli("compact", held, "--dry-run", "--json").json["window"] == 10_000
 
 
-def test_another_model_is_not_measured_against_it(door: FrontDoor, held: Path) -> None:
+def test_another_model_is_not_measured_against_it(cli: CommandLine, held: Path) -> None:
     settings = settings_here(model="another-1")
-    session = claimed(held, door.cwd)
+    session = open_for_writing(held, cli.cwd)
     agent = agent_for(session, settings, connect_llm(settings, os.environ))
     assert agent.state.window_is_assumed
     session.close()
 
 
 def test_it_is_known_although_no_request_went_through(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    refuses = [{"answer": {"fault": {"status": 401, "error": {"message": "no such key"}}}}]
+    refuses = [
+        {"answer": {"fault": {"status": 401, "error": {"message": "no such key"}}}}
+    ]
     with running_server(window=10_000, script=refuses) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        assert door("run", "hello").code == 1
-    [file] = door.home.rglob("events.jsonl")
-    assert door("view", file, "--json").json["window"] == 10_000
+        assert cli("run", "hello").code == 1
+    [file] = cli.home.rglob("events.jsonl")
+    assert cli("view", file, "--json").json["window"] == 10_000

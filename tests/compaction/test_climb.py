@@ -1,4 +1,4 @@
-"""The failure ladder: rung after rung until the view will do, each visible, nothing given up for nothing."""
+"""The failure ladder: one rung after another until the view fits, each announced, no turn dropped in vain."""
 
 from collections.abc import Sequence
 
@@ -17,17 +17,37 @@ from foldline.compaction import (
     TruncateTurns,
     propose,
 )
-from foldline.compaction.rewrite import faults
-from foldline.context.budget import Budget
-from foldline.context.invariants import broken
+from foldline.compaction.fallbacks import (
+    NOTHING_TO_COMPACT,
+    REJECTED_BY,
+    STRATEGY_FAILED,
+    TOO_LARGE,
+    TRYING,
+)
+from foldline.compaction.rewrite import NOT_SMALLER, REQUEST_MISSING, faults
+from foldline.compaction.summary_writer import NO_SECTIONS
+from foldline.compaction.truncation import ClipGiants
 from foldline.llm import ContextOverflow, LLMError
-from foldline.protocol import BaseMessage, Compaction, FoldlineError, Reason, Usage, events
+from foldline.protocol import (
+    BaseMessage,
+    Compaction,
+    FoldlineError,
+    Reason,
+    Usage,
+    events,
+)
+from foldline.view.budget import Budget
+from foldline.view.rules import broken
 from support.history import History, call, history
 from support.llm import ScriptedLLM, Step, overflow, refusal
 
 LINE = "what the command said, line after line: all is well\n"
 BUDGET = Budget(
-    window=16_384, reserve_tokens=2_048, keep_recent_tokens=700, max_summary_tokens=1_600, soft_ratio=0.75
+    window=16_384,
+    reserve_tokens=2_048,
+    keep_recent_tokens=700,
+    max_summary_tokens=1_600,
+    soft_ratio=0.75,
 )
 
 
@@ -57,111 +77,137 @@ async def climb(
     )
 
 
-async def committed(built: History, proposal: Proposal | None) -> Compaction:
-    """The fold in the history, every invariant checked; sizes as it said."""
+async def commit(built: History, proposal: Proposal | None) -> Compaction:
+    """Add the proposed compaction to the history, check every invariant and return its entry."""
     assert proposal is not None
     before = built.projection()
     after = built.add(proposal.entry).projection()
     assert broken(after) == []
     assert after.tokens < before.tokens
     assert proposal.after == tuple(
-        item.message if item.index != after.last_index else item.message.model_copy(update={"index": -1})
+        item.message
+        if item.index != after.last_index
+        else item.message.model_copy(update={"index": -1})
         for item in after.view
     )
     return proposal.entry
 
 
-async def test_a_summariser_refused_as_too_long_is_asked_again_in_chunks() -> None:
+async def test_a_summary_request_rejected_as_too_long_is_repeated_in_chunks() -> None:
     built = steps(12, 60)
-    fold = await committed(built, await climb(built, overflow(), *(f"notes {n}" for n in range(9))))
-    assert fold.rung == "chunks"
-    assert fold.summary.startswith("notes")
+    compaction = await commit(
+        built, await climb(built, overflow(), *(f"notes {n}" for n in range(9)))
+    )
+    assert compaction.rung == "chunks"
+    assert compaction.summary.startswith("notes")
 
 
-async def test_without_a_model_old_results_are_hidden_first() -> None:
+async def test_old_results_are_hidden_first_without_a_model() -> None:
     built = steps(20, 60)
-    fold = await committed(built, await climb(built, refusal()))
-    assert (fold.rung, fold.strategy) == ("hide", "ToolResultHidingCompaction")
-    assert fold.summary == ""
+    compaction = await commit(built, await climb(built, refusal()))
+    assert (compaction.rung, compaction.strategy) == (
+        "hide",
+        "ToolResultHidingCompaction",
+    )
+    assert compaction.summary == ""
     fates = [built.projection().fate(index).kind for index in range(3, 43, 2)]
     assert fates == ["hidden"] * 15 + ["live"] * 5
 
 
-async def test_instructions_that_came_later_open_the_view_as_the_proposal_says() -> None:
+async def test_later_instructions_move_to_the_front_of_the_view_as_proposed() -> None:
     built = steps(10, 60).instructions("Count money in cents.")
     for nth in range(10, 20):
         built.step("read", LINE * 60, path=f"{nth}.py")
-    fold = await committed(built, await climb(built, refusal()))
-    assert fold.rung == "hide"
-    assert [item.kind for item in built.projection().view[:3]] == ["system", "developer", "user"]
+    compaction = await commit(built, await climb(built, refusal()))
+    assert compaction.rung == "hide"
+    assert [item.kind for item in built.projection().view[:3]] == [
+        "system",
+        "developer",
+        "user",
+    ]
 
 
-async def test_where_hiding_is_not_enough_giants_are_clipped() -> None:
+async def test_giant_results_are_clipped_if_hiding_is_not_enough() -> None:
     built = steps(5, 220)
-    fold = await committed(built, await climb(built, refusal()))
-    assert fold.rung == "clip"
-    assert {built.projection().fate(index).kind for index in (3, 5, 7, 9)} == {"clipped"}
+    compaction = await commit(built, await climb(built, refusal()))
+    assert compaction.rung == "clip"
+    assert {built.projection().fate(index).kind for index in (3, 5, 7, 9)} == {
+        "clipped"
+    }
     assert built.projection().fate(11).kind == "live"  # no request has carried it yet
 
 
-async def test_where_nothing_is_left_to_clip_the_digest_folds() -> None:
+async def test_the_digest_compacts_if_nothing_is_left_to_clip() -> None:
     built = history().system("s")
     for turn in range(16):
         built.turn(f"request {turn}", LINE * 60)
-    fold = await committed(built, await climb(built, refusal()))
-    assert (fold.rung, fold.strategy) == ("digest", "DigestCompaction")
-    assert "request 0" in fold.summary
+    compaction = await commit(built, await climb(built, refusal()))
+    assert (compaction.rung, compaction.strategy) == ("digest", "DigestCompaction")
+    assert "request 0" in compaction.summary
 
 
-async def test_hide_then_summary_gets_to_its_summary_in_one_run_where_hiding_is_not_enough() -> None:
+async def test_hide_then_summary_summarises_in_the_same_run_if_hiding_is_not_enough() -> (
+    None
+):
     built = history().system("s")
     for turn in range(16):
         built.turn(f"request {turn}", LINE * 60)
     built.user("read them")
     for nth in range(6):
         built.step("read", LINE * 4, path=f"{nth}.py")
-    proposal = await climb(built.assistant("read"), "notes", strategy=HidingThenSummaryCompaction())
-    fold = await committed(built, proposal)
-    assert (fold.rung, fold.strategy) == ("strategy", "HidingThenSummaryCompaction")
-    assert fold.summary.startswith("notes")
+    proposal = await climb(
+        built.assistant("read"), "notes", strategy=HidingThenSummaryCompaction()
+    )
+    compaction = await commit(built, proposal)
+    assert (compaction.rung, compaction.strategy) == (
+        "strategy",
+        "HidingThenSummaryCompaction",
+    )
+    assert compaction.summary.startswith("notes")
 
 
 class KeepsAll:
-    """Writes a summary of the first turn and keeps everything else."""
+    """Summarise the first turn and keep everything else."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
         return [ctx.history[0], *ctx.history[3:]]
 
 
-async def test_what_a_strategy_leaves_too_large_is_made_lighter_without_a_summary_of_a_summary() -> None:
+async def test_an_oversized_strategy_result_shrinks_without_a_summary_of_a_summary() -> (
+    None
+):
     built = history().system("s").turn("first", "one")
     built.user("go on")
     for nth in range(20):
         built.step("read", LINE * 60, path=f"{nth}.py")
     proposal = await climb(built, strategy=KeepsAll())
-    fold = await committed(built, proposal)
-    assert fold.rung == "hide"
+    compaction = await commit(built, proposal)
+    assert compaction.rung == "hide"
     assert built.projection().fate(1).kind == "truncated"
 
 
-async def test_no_turn_is_given_up_where_that_would_not_be_enough_either() -> None:
+async def test_no_turn_is_dropped_if_dropping_would_not_make_the_view_fit() -> None:
     """Pinned results fill the window: neither hidden, clipped, digested nor left out."""
     small = Budget(8_192, 1_024, 300, 800, 0.75)
     built = history().system("s")
     for turn in range(4):
-        built.user(f"pinned {turn}").step("read", LINE * 115, path=f"{turn}.py").assistant("kept")
+        built.user(f"pinned {turn}").step(
+            "read", LINE * 115, path=f"{turn}.py"
+        ).assistant("kept")
         built.edit("pin", built.last - 1)
     for turn in range(4):
         built.turn(f"request {turn}", LINE * 60)
     built.user("and now?")
-    fold = await committed(built, await climb(built, "short notes", budget=small))
+    compaction = await commit(built, await climb(built, "short notes", budget=small))
     projection = built.projection()
-    assert fold.rung == "strategy"
-    assert "truncated" not in {projection.fate(entry.index).kind for entry in built.entries}
+    assert compaction.rung == "strategy"
+    assert "truncated" not in {
+        projection.fate(entry.index).kind for entry in built.entries
+    }
     assert projection.view[-1].message.text == "and now?"
 
 
-async def test_results_that_nobody_saw_stay_where_turns_are_left_out_and_a_prompt_came_since() -> None:
+async def test_unseen_results_before_a_new_prompt_survive_dropping_turns() -> None:
     built = history().system("s")
     for turn in range(8):
         built.turn(f"request {turn}", LINE * 40)
@@ -171,11 +217,44 @@ async def test_results_that_nobody_saw_stay_where_turns_are_left_out_and_a_promp
     after = await TruncateTurns(target=200).compact(ctx)
     assert after is not None
     assert faults(view, after, frozenset()) == []
-    assert [message.text for message in after][-4:] == ["read it", "", LINE * 10, "and go on"]
+    assert [message.text for message in after][-4:] == [
+        "read it",
+        "",
+        LINE * 10,
+        "and go on",
+    ]
 
 
-async def test_truncated_turns_are_not_told_as_summarised() -> None:
-    class SummaryOfTheFirst:
+@pytest.mark.parametrize("answered", [False, True])
+async def test_clipping_spares_a_request_that_is_smaller_than_the_new_view(
+    answered: bool,
+) -> None:
+    built = history().system("s").user("first").assistant("a long answer " * 900)
+    for _ in range(4):
+        built.user("go on").assistant("a short answer " * 200)
+    built.user("a long request " * 500)
+    if answered:
+        built.assistant("done")
+    view = [item.message for item in built.projection().view]
+    ctx = CompactionContext(view, 0, 16_384, 2_048, ScriptedLLM())
+    after = await ClipGiants(room=1_000, clips_talk=True).compact(ctx)
+    assert after is not None
+    assert after[2].text != view[2].text
+    assert faults(view, after, frozenset()) == []
+
+
+async def test_clipping_shortens_a_request_that_is_larger_than_the_new_view() -> None:
+    built = history().system("s").user("a long request " * 5_000)
+    view = [item.message for item in built.projection().view]
+    ctx = CompactionContext(view, 0, 16_384, 2_048, ScriptedLLM())
+    after = await ClipGiants(room=4_000, clips_talk=True).compact(ctx)
+    assert after is not None
+    assert after[1].text != view[1].text
+    assert faults(view, after, frozenset()) == []
+
+
+async def test_truncated_turns_are_not_reported_as_summarised() -> None:
+    class SummarisesFirstMessage:
         async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
             from foldline.compaction.summary_text import framed
 
@@ -185,9 +264,11 @@ async def test_truncated_turns_are_not_told_as_summarised() -> None:
     for turn in range(16):
         built.turn(f"request {turn}", LINE * 60)
     built.user("and now?")
-    fold = await committed(built, await climb(built, strategy=SummaryOfTheFirst()))
+    compaction = await commit(
+        built, await climb(built, strategy=SummarisesFirstMessage())
+    )
     projection = built.projection()
-    assert fold.rung == "truncate"
+    assert compaction.rung == "truncate"
     assert projection.fate(1).kind == "summarised"
     assert projection.fate(3).kind == "truncated"
     assert [item.kind for item in projection.view][:2] == ["system", "summary"]
@@ -219,65 +300,75 @@ class ChangesNothing:
     ("strategy", "says"),
     [
         (SummaryCompaction(), "The key was refused: check OPENAI_API_KEY."),
-        (Raises(), "The strategy Raises failed (KeyError: 'oops')."),
-        (Rubbish(), "The strategy Rubbish failed (AttributeError: "),
-        (DropsTheRequest(), "by DropsTheRequest was rejected: the unanswered request, entry 5, is gone."),
-        (ChangesNothing(), "by ChangesNothing was rejected: it is not smaller: "),
+        (Raises(), STRATEGY_FAILED.format("Raises", "KeyError", "'oops'")),
+        (Rubbish(), STRATEGY_FAILED.format("Rubbish", "AttributeError", "")[:-2]),
+        (
+            DropsTheRequest(),
+            REJECTED_BY.format(
+                "DropsTheRequest", REQUEST_MISSING.format("unanswered", 5)
+            ),
+        ),
+        (ChangesNothing(), REJECTED_BY.format("ChangesNothing", NOT_SMALLER)[:-1]),
     ],
 )
-async def test_in_a_window_that_is_not_full_a_strategy_that_fails_is_followed_by_nothing_else(
+async def test_no_fallback_follows_a_failed_strategy_while_the_window_has_room(
     strategy: CompactionStrategy, says: str, reason: Reason
 ) -> None:
     built = history().system("s").turn("a", LINE * 60).turn("b", LINE * 60).user("and?")
     llm = ScriptedLLM(refusal())
     with pytest.raises(FoldlineError) as failure:
-        await propose(built.projection(), strategy=strategy, llm=llm, budget=BUDGET, reason=reason)
+        await propose(
+            built.projection(), strategy=strategy, llm=llm, budget=BUDGET, reason=reason
+        )
     assert says in str(failure.value)
     assert "\n" not in str(failure.value)
 
 
-async def test_another_strategy_than_the_one_asked_for_goes_on_in_chunks_only_in_a_full_window() -> None:
+async def test_chunks_follow_another_strategy_only_in_a_full_window() -> None:
     class TooLong:
         async def compact(self, ctx: CompactionContext) -> None:
             raise overflow()
 
     with pytest.raises(ContextOverflow):
         await climb(steps(6, 20).assistant("read"), strategy=TooLong(), reason="manual")
-    fold = await committed(
-        full := steps(20, 60), await climb(full, *(f"notes {n}" for n in range(9)), strategy=TooLong())
+    compaction = await commit(
+        full := steps(20, 60),
+        await climb(full, *(f"notes {n}" for n in range(9)), strategy=TooLong()),
     )
-    assert (fold.rung, fold.strategy) == ("chunks", "SummaryCompaction")
+    assert (compaction.rung, compaction.strategy) == ("chunks", "SummaryCompaction")
 
 
-async def test_an_overflow_with_one_giant_result_that_nobody_saw_clips_it() -> None:
-    """The request that was to carry it was refused: clipped with a handle it still reaches the model."""
-    built = history().system("s").user("read it").step("read", LINE * 700, path="giant.log")
+async def test_an_overflow_clips_a_single_giant_unseen_result() -> None:
+    """The request that carried it was rejected; clipped with a handle, it still reaches the model."""
+    built = (
+        history().system("s").user("read it").step("read", LINE * 700, path="giant.log")
+    )
     assert await climb(built, reason="threshold") is None
-    fold = await committed(built, await climb(built, reason="overflow"))
-    assert fold.rung == "clip"
+    compaction = await commit(built, await climb(built, reason="overflow"))
+    assert compaction.rung == "clip"
     assert built.projection().fate(3).kind == "clipped"
     assert "history_read(3)" in built.projection().view[-1].message.text
 
 
-async def test_an_overflow_with_many_results_that_nobody_saw_clips_them_to_an_equal_share() -> None:
-    """None of them is a giant, all of them together are."""
+async def test_an_overflow_clips_many_unseen_results_to_equal_shares() -> None:
+    """No single result is a giant, but their sum is."""
     built = history().system("s").user("read them all")
     built.assistant(calls=[call("read", path=f"{n}.py") for n in range(10)])
     for _ in range(10):
         built.result(LINE * 150)
-    fold = await committed(built, await climb(built, reason="overflow"))
+    compaction = await commit(built, await climb(built, reason="overflow"))
     projection = built.projection()
-    assert fold.rung == "clip"
+    assert compaction.rung == "clip"
     assert {projection.fate(index).kind for index in range(3, 13)} == {"clipped"}
     assert BUDGET.window // 4 < projection.tokens < BUDGET.window // 2 + 500
 
 
-async def test_an_overflow_that_no_rung_cures_gives_nothing() -> None:
+async def test_an_overflow_that_no_rung_resolves_yields_no_proposal() -> None:
     built = history().system("s").user(LINE * 2_000)
     assert await climb(built, reason="overflow") is None
 
 
-async def test_every_rung_is_announced_with_the_reason_of_the_one_before() -> None:
+async def test_every_rung_is_announced_with_the_failure_of_the_previous_rung() -> None:
     built = history().system("s")
     for turn in range(16):
         built.turn(f"request {turn}", LINE * 60)
@@ -287,7 +378,10 @@ async def test_every_rung_is_announced_with_the_reason_of_the_one_before() -> No
     assert proposal.troubles == ("The key was refused: check OPENAI_API_KEY.",)
     told = [event for event in heard if event.detail]
     assert [event.rung for event in told] == ["digest"]
-    assert told[0].detail == f"The key was refused: check OPENAI_API_KEY. Going on with: {WORDS['digest']}."
+    assert (
+        told[0].detail
+        == f"The key was refused: check OPENAI_API_KEY. {TRYING.format(WORDS['digest'])}"
+    )
 
 
 class FindsNothing:
@@ -303,11 +397,11 @@ class LeavesNearlyAll:
 @pytest.mark.parametrize(
     ("strategy", "why"),
     [
-        (FindsNothing(), "That way there is nothing to compact. Going on with: "),
-        (LeavesNearlyAll(), " tokens, still too many. Going on with: "),
+        (FindsNothing(), f"{NOTHING_TO_COMPACT} "),
+        (LeavesNearlyAll(), TOO_LARGE.partition("}")[2]),
     ],
 )
-async def test_a_rung_is_announced_with_what_the_one_before_left(
+async def test_a_rung_is_announced_with_the_size_the_previous_rung_left(
     strategy: CompactionStrategy, why: str
 ) -> None:
     heard: list[events.CompactionProgress] = []
@@ -325,20 +419,20 @@ def turns(count: int) -> History:
 
 
 @pytest.mark.parametrize("strategy", [Raises(), DropsTheRequest(), ChangesNothing()])
-async def test_where_nothing_fits_any_more_a_strategy_that_fails_is_named_and_the_ladder_goes_on(
+async def test_a_failed_strategy_is_named_and_the_ladder_continues_in_a_full_window(
     strategy: CompactionStrategy,
 ) -> None:
     built = turns(20)
     proposal = await climb(built, strategy=strategy)
-    fold = await committed(built, proposal)
+    compaction = await commit(built, proposal)
     assert proposal is not None
-    assert fold.rung == "digest"
+    assert compaction.rung == "digest"
     assert type(strategy).__name__ in proposal.troubles[0]
 
 
 @pytest.mark.parametrize("reason", ["manual", "threshold"])
 @pytest.mark.parametrize("strategy", [Raises(), DropsTheRequest(), ChangesNothing()])
-async def test_a_strategy_of_ones_own_that_fails_changes_nothing_as_long_as_the_next_request_fits(
+async def test_a_failing_custom_strategy_changes_nothing_while_the_next_request_fits(
     strategy: CompactionStrategy, reason: Reason
 ) -> None:
     with pytest.raises(CompactionFailed, match=type(strategy).__name__):
@@ -346,31 +440,35 @@ async def test_a_strategy_of_ones_own_that_fails_changes_nothing_as_long_as_the_
 
 
 @pytest.mark.parametrize("count", [16, 20])
-async def test_a_key_refused_to_who_compacts_by_hand_changes_nothing_in_a_full_window_either(
+async def test_a_refused_key_stops_a_manual_compaction_even_in_a_full_window(
     count: int,
 ) -> None:
     with pytest.raises(LLMError, match="key was refused"):
         await climb(turns(count), refusal(), reason="manual")
 
 
-async def test_a_model_whose_window_holds_no_summary_is_not_asked() -> None:
+async def test_a_model_whose_window_cannot_hold_a_summary_is_not_called() -> None:
     built = history().system("s")
     for turn in range(4):
         built.turn(f"request {turn}", LINE * 30)
     llm = ScriptedLLM(window=1_024)
     view = built.projection()
     with pytest.raises(CompactionFailed, match=r"compaction\.model"):
-        await propose(view, strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual")
+        await propose(
+            view, strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+        )
     assert llm.requests == []
-    fold = await propose(view, strategy=DigestCompaction(), llm=llm, budget=BUDGET, reason="manual")
-    assert fold is not None
+    compaction = await propose(
+        view, strategy=DigestCompaction(), llm=llm, budget=BUDGET, reason="manual"
+    )
+    assert compaction is not None
 
 
-# --- the cache-preserving form ----------------------------------------------------------------------------
+# --- the cache-preserving form -------------------------------------------------------------------------
 
 
-def warm(cached: int = 900) -> History:
-    """A session whose provider has just served a request of it from its cache."""
+def with_warm_cache(cached: int = 900) -> History:
+    """Build a session whose last request was served from the provider's cache."""
     built = history().system("s").user("earlier")
     for nth in range(5):
         built.step("read", LINE * 60, path=f"{nth}.py")
@@ -380,35 +478,47 @@ def warm(cached: int = 900) -> History:
 
 
 @pytest.mark.parametrize("strategy", [SummaryCompaction(), SimpleCompaction()])
-async def test_a_warm_cache_is_used_the_view_up_to_the_cut_and_one_instruction_more(
+async def test_a_warm_cache_request_is_the_view_up_to_the_cut_plus_one_instruction(
     strategy: CompactionStrategy,
 ) -> None:
-    built = warm()
+    built = with_warm_cache()
     before = [item.message for item in built.projection().view]
     llm = ScriptedLLM("notes from the cache")
-    proposal = await propose(built.projection(), strategy=strategy, llm=llm, budget=BUDGET, reason="manual")
-    fold = await committed(built, proposal)
+    proposal = await propose(
+        built.projection(), strategy=strategy, llm=llm, budget=BUDGET, reason="manual"
+    )
+    compaction = await commit(built, proposal)
     [request] = llm.requests
     view = [item.message for item in built.projection().view]
-    assert fold.summary.startswith("notes from the cache")
+    assert compaction.summary.startswith("notes from the cache")
     *prefix, instruction = request.messages
     assert prefix == before[: len(prefix)]
     assert instruction.text.startswith("<summary-request>")
     assert "Tools are off" in instruction.text
     assert request.tools_off
-    assert fold.first_kept_index >= prefix[-1].index  # the same where it is the request of a split turn
+    assert (
+        compaction.first_kept_index >= prefix[-1].index
+    )  # the same where it is the request of a split turn
     assert view[0] == prefix[0]
 
 
-@pytest.mark.parametrize("cold", ["no cache reported", "another model", "the view has changed"])
-async def test_a_cold_cache_gets_the_text_form(cold: str) -> None:
-    built = warm(cached=0 if cold == "no cache reported" else 900)
+@pytest.mark.parametrize(
+    "cold", ["no cache reported", "another model", "the view has changed"]
+)
+async def test_a_cold_cache_leads_to_the_text_form(cold: str) -> None:
+    built = with_warm_cache(cached=0 if cold == "no cache reported" else 900)
     llm = ScriptedLLM("notes")
     if cold == "another model":
         llm.info = type(llm.info)(id="another", window=100_000)
     if cold == "the view has changed":
         built.edit("hide", 3)
-    await propose(built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual")
+    await propose(
+        built.projection(),
+        strategy=SummaryCompaction(),
+        llm=llm,
+        budget=BUDGET,
+        reason="manual",
+    )
     assert ["<conversation>" in prompt for prompt in llm.prompts] == [True]
 
 
@@ -420,27 +530,46 @@ async def test_a_cold_cache_gets_the_text_form(cold: str) -> None:
     ],
     ids=["refused", "too long"],
 )
-async def test_where_the_model_does_not_play_along_the_text_form_does_it(refused: Step) -> None:
-    built = warm()
+async def test_the_text_form_follows_if_the_model_ignores_the_instruction(
+    refused: Step,
+) -> None:
+    built = with_warm_cache()
     llm = ScriptedLLM(refused, "notes")
     proposal = await propose(
-        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+        built.projection(),
+        strategy=SummaryCompaction(),
+        llm=llm,
+        budget=BUDGET,
+        reason="manual",
     )
     assert proposal is not None
-    assert (proposal.entry.rung, proposal.entry.summary.split("\n")[0]) == ("strategy", "notes")
+    assert (proposal.entry.rung, proposal.entry.summary.split("\n")[0]) == (
+        "strategy",
+        "notes",
+    )
     assert "<conversation>" in llm.prompts[1]
 
 
-A_CALL = history().assistant("let me look", calls=[call("read", "c1", path="x")]).entries[0]
+A_CALL = (
+    history().assistant("let me look", calls=[call("read", "c1", path="x")]).entries[0]
+)
 SNIPPET = "```python\nimport os\n" + "print(os.environ)\n" * 20 + "```"
 
 
-@pytest.mark.parametrize("unusable", [A_CALL, SNIPPET], ids=["a tool call", "none of the sections"])
-async def test_a_draft_that_cannot_be_used_is_repaired_on_the_same_prefix_first(unusable: Step) -> None:
-    built = warm()
+@pytest.mark.parametrize(
+    "unusable", [A_CALL, SNIPPET], ids=["a tool call", "none of the sections"]
+)
+async def test_an_unusable_draft_is_first_repaired_on_the_same_prefix(
+    unusable: Step,
+) -> None:
+    built = with_warm_cache()
     llm = ScriptedLLM(unusable, "notes")
     proposal = await propose(
-        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+        built.projection(),
+        strategy=SummaryCompaction(),
+        llm=llm,
+        budget=BUDGET,
+        reason="manual",
     )
     assert proposal is not None
     first, second = llm.requests
@@ -450,20 +579,34 @@ async def test_a_draft_that_cannot_be_used_is_repaired_on_the_same_prefix_first(
     assert second.tools == first.tools
 
 
-async def test_a_model_that_twice_writes_something_else_is_asked_in_the_text_form() -> None:
-    built = warm()
+async def test_two_unusable_drafts_lead_to_the_text_form() -> None:
+    built = with_warm_cache()
     llm = ScriptedLLM(A_CALL, SNIPPET, SNIPPET, "## Goal\n- to finish")
     proposal = await propose(
-        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+        built.projection(),
+        strategy=SummaryCompaction(),
+        llm=llm,
+        budget=BUDGET,
+        reason="manual",
     )
     assert proposal is not None
-    assert ["<conversation>" in prompt for prompt in llm.prompts] == [False, False, True, True]
-    assert "none of the sections" in llm.prompts[3]
+    assert ["<conversation>" in prompt for prompt in llm.prompts] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert NO_SECTIONS.rstrip(".") in llm.prompts[3]
     assert "print(" not in proposal.entry.summary
 
 
-LONG_NOTES = "The service looks up and inserts in two transactions, so two retries pass. " * 6
-PLAIN = "So far the files were read one after the other, and all of them say that all is well. " * 6
+LONG_NOTES = (
+    "The service looks up and inserts in two transactions, so two retries pass. " * 6
+)
+PLAIN = (
+    "So far the files were read one after the other, and all of them say that all is well. "
+    * 6
+)
 
 
 @pytest.mark.parametrize(
@@ -477,40 +620,62 @@ PLAIN = "So far the files were read one after the other, and all of them say tha
         f"## 目标\n- 完成\n## 下一步\n{LONG_NOTES}",
         f"## Objectif\n- finir\n## Décisions\n{LONG_NOTES}\n## Prochaines étapes\n- tester",
     ],
-    ids=["another order", "other levels", "bold", "numbers", "bare", "Chinese", "French"],
+    ids=[
+        "another order",
+        "other levels",
+        "bold",
+        "numbers",
+        "bare",
+        "Chinese",
+        "French",
+    ],
 )
-async def test_notes_under_headings_are_taken_whatever_form_these_have(draft: str) -> None:
+async def test_notes_are_accepted_under_headings_of_any_form(draft: str) -> None:
     llm = ScriptedLLM(draft)
-    built = steps(12, 60)  # one turn: the sections asked for are those of its first part
+    built = steps(
+        12, 60
+    )  # one turn: the sections asked for are those of its first part
     proposal = await propose(
-        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+        built.projection(),
+        strategy=SummaryCompaction(),
+        llm=llm,
+        budget=BUDGET,
+        reason="manual",
     )
     assert proposal is not None
     assert len(llm.requests) == 1
     assert "two transactions" in proposal.entry.summary
 
 
-@pytest.mark.parametrize("draft", [PLAIN, SNIPPET, "for f in *; do\n  echo $f\ndone\n" * 20])
-async def test_without_one_usable_draft_a_full_window_gets_room_all_the_same(draft: str) -> None:
+@pytest.mark.parametrize(
+    "draft", [PLAIN, SNIPPET, "for f in *; do\n  echo $f\ndone\n" * 20]
+)
+async def test_a_full_window_is_compacted_even_without_a_usable_draft(
+    draft: str,
+) -> None:
     built = steps(20, 60)
-    fold = await committed(built, await climb(built, *[draft] * 9))
-    assert (fold.rung, fold.summary) == ("hide", "")
+    compaction = await commit(built, await climb(built, *[draft] * 9))
+    assert (compaction.rung, compaction.summary) == ("hide", "")
     assert built.projection().tokens < BUDGET.threshold
 
 
-async def test_a_failure_that_no_other_form_cures_is_not_tried_twice() -> None:
+async def test_a_refused_key_is_not_retried_in_the_other_form() -> None:
     llm = ScriptedLLM(refusal())
     with pytest.raises(LLMError, match="key was refused"):
         await propose(
-            warm().projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+            with_warm_cache().projection(),
+            strategy=SummaryCompaction(),
+            llm=llm,
+            budget=BUDGET,
+            reason="manual",
         )
     assert len(llm.requests) == 1
 
 
-async def test_focus_and_guidance_go_with_either_form() -> None:
+async def test_both_forms_carry_focus_and_guidance() -> None:
     from foldline.compaction import RedraftOptions
 
-    for built in (warm(), warm(cached=0)):
+    for built in (with_warm_cache(), with_warm_cache(cached=0)):
         llm = ScriptedLLM("notes")
         await propose(
             built.projection(),
@@ -519,7 +684,9 @@ async def test_focus_and_guidance_go_with_either_form() -> None:
             budget=BUDGET,
             reason="manual",
             focus="the parser",
-            options=RedraftOptions(guidance="name the tests", earlier_draft="the old draft"),
+            options=RedraftOptions(
+                guidance="name the tests", earlier_draft="the old draft"
+            ),
         )
         [prompt] = llm.prompts
         assert "Additional focus: the parser" in prompt
@@ -527,7 +694,7 @@ async def test_focus_and_guidance_go_with_either_form() -> None:
         assert "<draft>\nthe old draft\n</draft>" in prompt
 
 
-async def test_a_fold_that_fails_on_every_rung_says_why() -> None:
+async def test_a_compaction_that_fails_on_every_rung_explains_why() -> None:
     class Refuses:
         async def compact(self, ctx: CompactionContext) -> None:
             raise CompactionFailed("my own reason")

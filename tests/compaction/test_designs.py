@@ -1,4 +1,4 @@
-"""What the five designs ask, row by row, where no other test has the row's words in its name."""
+"""Requirements of the five designs, row by row, that no other test is named after."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,10 +17,6 @@ from foldline.compaction import (
     load_strategy,
     propose,
 )
-from foldline.context.budget import Budget, BudgetSettings, budget_for
-from foldline.context.numbers import tokens
-from foldline.context.tokens import estimate_text_tokens, image_tokens, message_tokens
-from foldline.context.view import is_summary
 from foldline.history import Session
 from foldline.protocol import (
     AssistantMessage,
@@ -33,6 +29,10 @@ from foldline.protocol import (
     events,
     text_parts,
 )
+from foldline.text.numbers import tokens
+from foldline.view.budget import Budget, BudgetSettings, budget_for
+from foldline.view.items import is_summary
+from foldline.view.tokens import estimate_text_tokens, image_tokens, message_tokens
 from support.agents import PlayedLLM, agent_in
 from support.history import History, call, history
 from support.llm import ScriptedLLM
@@ -48,9 +48,15 @@ def work(count: int, lines: int = 40) -> History:
     return built
 
 
-async def folded(built: History, strategy: CompactionStrategy, *script: str) -> Compaction | None:
+async def run_compaction(
+    built: History, strategy: CompactionStrategy, *script: str
+) -> Compaction | None:
     proposal = await propose(
-        built.projection(), strategy=strategy, llm=ScriptedLLM(*script), budget=BUDGET, reason="manual"
+        built.projection(),
+        strategy=strategy,
+        llm=ScriptedLLM(*script),
+        budget=BUDGET,
+        reason="manual",
     )
     if proposal is None:
         return None
@@ -58,10 +64,12 @@ async def folded(built: History, strategy: CompactionStrategy, *script: str) -> 
     return proposal.entry
 
 
-# --- kimi-cli, proposal 13 --------------------------------------------------------------------------------
+# --- kimi-cli, proposal 13 -----------------------------------------------------------------------------
 
 
-async def test_none_is_a_no_op_and_whoever_asked_by_hand_hears_that_there_was_nothing(tmp_path: Path) -> None:
+async def test_returning_none_is_a_no_op_and_a_manual_compaction_reports_it(
+    tmp_path: Path,
+) -> None:
     class Idle:
         async def compact(self, ctx: CompactionContext) -> None: ...
 
@@ -75,19 +83,31 @@ async def test_none_is_a_no_op_and_whoever_asked_by_hand_hears_that_there_was_no
     await agent.aclose()
 
 
-async def test_dropping_replacing_and_merging_are_allowed_and_tool_messages_keep_their_call_id() -> None:
+async def test_messages_may_be_dropped_replaced_and_merged_and_tool_messages_keep_call_ids() -> (
+    None
+):
     class Merges:
         async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
             system, rules, first, answer, second, _, *rest = ctx.history
-            merged = SystemMessage(origin="summary", parts=text_parts(f"{first.text} {answer.text[:20]}"))
+            merged = SystemMessage(
+                origin="summary", parts=text_parts(f"{first.text} {answer.text[:20]}")
+            )
             results = [m for m in rest if isinstance(m, ToolResultMessage)]
-            short = {m.key: m.model_copy(update={"parts": text_parts("short")}) for m in results}
-            return [system, rules, merged, *(short.get(m.key, m) for m in rest if m is not second)]
+            short = {
+                m.key: m.model_copy(update={"parts": text_parts("short")})
+                for m in results
+            }
+            return [
+                system,
+                rules,
+                merged,
+                *(short.get(m.key, m) for m in rest if m is not second),
+            ]
 
     built = work(3)
     built.step("read", LINE * 30, path="a.py").assistant("done")
     before = {m.call_id for m in built.entries if isinstance(m, ToolResultMessage)}
-    assert await folded(built, Merges()) is not None
+    assert await run_compaction(built, Merges()) is not None
     view = [item.message for item in built.projection().view]
     assert {m.call_id for m in view if isinstance(m, ToolResultMessage)} == before
     assert "request 1" not in {m.text for m in view}
@@ -95,7 +115,7 @@ async def test_dropping_replacing_and_merging_are_allowed_and_tool_messages_keep
     assert merged.text.startswith("request 0 what the command")
 
 
-def test_no_parameters_are_passed_through_from_the_settings_another_set_is_another_class() -> None:
+def test_settings_pass_no_parameters_so_other_parameters_need_another_class() -> None:
     fields = set(CompactionSettings.model_fields)
     assert "strategy" in fields
     assert not {"keep", "strategy_options", "parameters", "arguments"} & fields
@@ -103,7 +123,7 @@ def test_no_parameters_are_passed_through_from_the_settings_another_set_is_anoth
 
 
 @pytest.mark.parametrize("compaction", [None, "adaptive"])
-async def test_unconfigured_and_with_compaction_none_a_summary_is_what_compacting_by_hand_writes(
+async def test_a_manual_compaction_writes_a_summary_by_default_and_with_compaction_none(
     tmp_path: Path, compaction: str | None
 ) -> None:
     notes = "## Goal\nthe notes of a model"
@@ -115,43 +135,65 @@ async def test_unconfigured_and_with_compaction_none_a_summary_is_what_compactin
     [entry] = agent.session.projection.all_compactions
     found = agent.session.projection.entry(entry.index)
     assert isinstance(found, Compaction)
-    assert (found.strategy, found.summary.startswith("## Goal\nthe notes")) == ("SummaryCompaction", True)
+    assert (found.strategy, found.summary.startswith("## Goal\nthe notes")) == (
+        "SummaryCompaction",
+        True,
+    )
     await agent.aclose()
 
 
-async def test_boundaries_of_hiding_are_the_assistant_messages_not_the_last_user_message() -> None:
+async def test_hiding_is_bounded_by_assistant_messages_not_by_the_last_user_message() -> (
+    None
+):
     """User-role messages may be injected in the middle of the work."""
     built = history().system("s").user("read it all")
     for nth in range(8):
-        built.step("read", LINE * 20, path=f"{nth}.py").notice("a user-role message nobody typed")
-    built.user("a prompt in between").step("read", LINE * 20, path="last.py").assistant("done")
-    assert await folded(built, ToolResultHidingCompaction()) is not None
-    texts = [i.message.text for i in built.projection().view if isinstance(i.message, ToolResultMessage)]
+        built.step("read", LINE * 20, path=f"{nth}.py").notice(
+            "a user-role message nobody typed"
+        )
+    built.user("a prompt in between").step("read", LINE * 20, path="last.py").assistant(
+        "done"
+    )
+    assert await run_compaction(built, ToolResultHidingCompaction()) is not None
+    texts = [
+        i.message.text
+        for i in built.projection().view
+        if isinstance(i.message, ToolResultMessage)
+    ]
     assert [text == LINE * 20 for text in texts] == [False] * 4 + [True] * 5
 
 
-# --- Kimi's context compaction ----------------------------------------------------------------------------
+# --- Kimi's context compaction -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window", [16_384, 32_768, 200_000])
-def test_the_trigger_is_tokens_and_reserve_at_the_window(window: int) -> None:
+def test_compaction_triggers_when_tokens_plus_reserve_reach_the_window(
+    window: int,
+) -> None:
     budget = budget_for(window)
     assert budget.threshold + budget.reserve_tokens == window
     chosen = budget_for(window, None, BudgetSettings(reserve_tokens=3_000))
     assert chosen.threshold == window - 3_000
 
 
-async def test_simple_with_nothing_to_compact_leaves_the_messages_as_they_were() -> None:
+async def test_simple_leaves_the_messages_unchanged_if_there_is_nothing_to_compact() -> (
+    None
+):
     built = history().system("s").user(LINE * 40).assistant(LINE * 40)
-    assert await folded(built, SimpleCompaction()) is None
+    assert await run_compaction(built, SimpleCompaction()) is None
 
 
 async def test_a_web_project_of_ten_turns_goes_from_5000_to_800_tokens() -> None:
-    """The example of the design: 84 % less, its last two messages and the six parts kept."""
+    """The design's example: 84 % fewer tokens, with the last two messages and all six sections."""
     built = history().system("You are a web developer.")
     for nth in range(10):
-        built.user(f"Step {nth}: set up page {nth} of the site with its route, its form and its test.")
-        built.assistant(f"Page {nth} is done: " + "the route checks the form and the test passes. " * 48)
+        built.user(
+            f"Step {nth}: set up page {nth} of the site with its route, its form and its test."
+        )
+        built.assistant(
+            f"Page {nth} is done: "
+            + "the route checks the form and the test passes. " * 48
+        )
     before = built.projection().tokens
     assert 4_500 < before < 5_500
     parts = "\n".join(
@@ -159,23 +201,34 @@ async def test_a_web_project_of_ten_turns_goes_from_5000_to_800_tokens() -> None
         for tag in ("current_focus", "environment", "completed_tasks", "active_issues", "code_state",
                     "important_context")
     )  # fmt: skip
-    assert await folded(built, SimpleCompaction(), parts) is not None
+    assert await run_compaction(built, SimpleCompaction(), parts) is not None
     after = built.projection()
     assert after.tokens / before < 0.25
     assert [item.message.text[:7] for item in after.view[-2:]] == ["Step 9:", "Page 9 "]
 
 
-async def test_the_begin_event_comes_before_and_the_end_event_says_what_it_came_down_to(
+async def test_the_begin_event_comes_first_and_the_end_event_reports_the_new_size(
     tmp_path: Path,
 ) -> None:
-    agent, watch = agent_in(tmp_path, PlayedLLM("ok", LINE * 90, "yes"), compaction="digest")
+    agent, watch = agent_in(
+        tmp_path, PlayedLLM("ok", LINE * 90, "yes"), compaction="digest"
+    )
     for prompt in ("hello", "more", "and?"):
         await agent.prompt(prompt)
     await agent.compact()
-    kinds = [type(e) for e in watch.events if isinstance(e, events.CompactionStart | events.CompactionEnd)]
+    kinds = [
+        type(e)
+        for e in watch.events
+        if isinstance(e, events.CompactionStart | events.CompactionEnd)
+    ]
     assert kinds == [events.CompactionStart, events.CompactionEnd]
     [start], [end] = watch.of(events.CompactionStart), watch.of(events.CompactionEnd)
-    assert (start.reason, end.reason, end.aborted, end.will_retry) == ("manual", "manual", False, False)
+    assert (start.reason, end.reason, end.aborted, end.will_retry) == (
+        "manual",
+        "manual",
+        False,
+        False,
+    )
     assert end.tokens_before == start.tokens_before > end.tokens_after > 0
     assert tokens(5_000) == "5.0k"
     await agent.aclose()
@@ -183,40 +236,42 @@ async def test_the_begin_event_comes_before_and_the_end_event_says_what_it_came_
 
 async def test_a_checkpoint_after_a_compaction_points_at_the_compacted_state() -> None:
     built = work(4)
-    assert await folded(built, SummaryCompaction(), "## Goal\nnotes") is not None
+    assert (
+        await run_compaction(built, SummaryCompaction(), "## Goal\nnotes") is not None
+    )
     built.checkpoint(0).user("later").assistant("done")
-    compacted = [item.key for item in built.projection().view][:-2]
+    before = [item.key for item in built.projection().view][:-2]
     built.revert(0)
-    assert [item.key for item in built.projection().view] == compacted
+    assert [item.key for item in built.projection().view] == before
 
 
-# --- agentkit ---------------------------------------------------------------------------------------------
+# --- agentkit ------------------------------------------------------------------------------------------
 
 
-def test_the_plain_rule_is_exported_and_images_count_1200_where_their_size_is_unknown() -> None:
+def test_the_plain_rule_is_exported_and_an_image_of_unknown_size_counts_1200() -> None:
     import foldline
 
     assert foldline.estimate_text_tokens is estimate_text_tokens
     assert image_tokens(ImagePart(media_type="image/png", data="aW1hZ2U=")) == 1_200
 
 
-# --- klaude-code's plan -----------------------------------------------------------------------------------
+# --- klaude-code's plan --------------------------------------------------------------------------------
 
 
-async def test_history_only_grows_several_compactions_are_several_entries_and_none_deletes() -> None:
+async def test_every_compaction_appends_an_entry_and_deletes_nothing() -> None:
     built = work(4)
     said = list(built.entries)
-    await folded(built, SummaryCompaction(), "## Goal\nfirst notes")
+    await run_compaction(built, SummaryCompaction(), "## Goal\nfirst notes")
     built.turn("more", LINE * 60).turn("yet more", LINE * 40)
-    await folded(built, SummaryCompaction(), "## Goal\nsecond notes")
+    await run_compaction(built, SummaryCompaction(), "## Goal\nsecond notes")
     assert built.entries[: len(said)] == said
     assert sum(isinstance(entry, Compaction) for entry in built.entries) == 2
 
 
-async def test_the_view_is_the_last_summary_as_a_system_message_and_all_from_the_cut_on() -> None:
-    """A developer message at the head would have nothing to attach to, and would be lost."""
+async def test_the_view_is_the_last_summary_and_everything_after_the_cut() -> None:
+    """A developer message at the start would attach to nothing and be lost."""
     built = work(4)
-    entry = await folded(built, SummaryCompaction(), "## Goal\nnotes")
+    entry = await run_compaction(built, SummaryCompaction(), "## Goal\nnotes")
     assert entry is not None
     view = [item.message for item in built.projection().view]
     preamble = [m for m in view if isinstance(m, DeveloperMessage) or m.index == 0]
@@ -226,14 +281,17 @@ async def test_the_view_is_the_last_summary_as_a_system_message_and_all_from_the
     assert not any(isinstance(m, Compaction) for m in view)
 
 
-def test_tool_arguments_count() -> None:
-    short, long = (history().assistant(calls=[call("write", body="x " * n)]).entries[-1] for n in (1, 500))
+def test_tool_arguments_are_counted() -> None:
+    short, long = (
+        history().assistant(calls=[call("write", body="x " * n)]).entries[-1]
+        for n in (1, 500)
+    )
     assert isinstance(long, AssistantMessage)
     assert isinstance(short, AssistantMessage)
     assert message_tokens(long) - message_tokens(short) > 150
 
 
-async def test_a_cancelled_compaction_by_hand_writes_nothing_and_the_end_says_that_it_was_aborted(
+async def test_a_cancelled_manual_compaction_writes_nothing_and_ends_as_aborted(
     tmp_path: Path,
 ) -> None:
     class Waits:
@@ -243,7 +301,9 @@ async def test_a_cancelled_compaction_by_hand_writes_nothing_and_the_end_says_th
     session = Session.create(tmp_path, home=tmp_path / "home")
     agent = Agent(session, llm=PlayedLLM("ok"), compaction=Waits())
     ended: list[events.CompactionEnd] = []
-    agent.executor.subscribe(lambda e: ended.append(e) if isinstance(e, events.CompactionEnd) else None)
+    agent.executor.subscribe(
+        lambda e: ended.append(e) if isinstance(e, events.CompactionEnd) else None
+    )
     await agent.prompt("hello")
     before = list(agent.session.entries)
     task = asyncio.create_task(agent.compact())

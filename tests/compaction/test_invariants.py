@@ -1,4 +1,4 @@
-"""Random histories under random operations: docs/design/invariants.md holds after each of them."""
+"""Random histories under random operations: the rules of docs/design/invariants.md hold after each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,10 +18,6 @@ from foldline.compaction import (
     propose,
 )
 from foldline.compaction.summary_text import notes_of, unframed
-from foldline.context.budget import Budget
-from foldline.context.invariants import broken
-from foldline.context.projection import Projection, project
-from foldline.context.view import ViewItem, is_hidden_placeholder, is_preamble, is_summary
 from foldline.llm import LLMError
 from foldline.protocol import (
     AssistantMessage,
@@ -43,11 +39,15 @@ from foldline.protocol import (
     dump_entry,
     parse_entry,
 )
+from foldline.view.budget import Budget
+from foldline.view.items import ViewItem, is_hidden_placeholder, is_preamble, is_summary
+from foldline.view.projection import Projection, project
+from foldline.view.rules import broken
 from support.history import History, call
 from support.limits import examples
 from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, overflow, refusal
 from support.projections import State
-from support.reopening import reopened
+from support.reopened_sessions import reopened_sessions
 
 PIECES = [
     "",
@@ -64,15 +64,21 @@ texts = st.sampled_from(PIECES)
 requests = st.sampled_from(PIECES[1:])
 names = st.sampled_from(["read", "write", "bash"])
 calls = st.lists(
-    st.builds(lambda name, body: call(name, path="src/a.py", body=body), names, texts), max_size=3
+    st.builds(lambda name, body: call(name, path="src/a.py", body=body), names, texts),
+    max_size=3,
 )
 
-DRAFTS: dict[str, Step] = {**BAD_DRAFTS, "long": TOO_LONG, "overflow": overflow(), "refused": refusal()}
-"""Drawn by name: hypothesis keeps the representation of what it chooses from."""
+DRAFTS: dict[str, Step] = {
+    **BAD_DRAFTS,
+    "long": TOO_LONG,
+    "overflow": overflow(),
+    "refused": refusal(),
+}
+"""Drawn by name, because hypothesis keeps the representation of each choice."""
 
 
 class Recording:
-    """A strategy, its last rewrite remembered: what is previewed must be what is applied."""
+    """Records a strategy's last rewrite, to compare the preview with the applied compaction."""
 
     def __init__(self, name: str) -> None:
         self.strategy = load_strategy(name)
@@ -80,7 +86,9 @@ class Recording:
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         after = await self.strategy.compact(ctx)
-        if after is not None:  # what asks no model may be called once more, and find nothing more to do
+        if (
+            after is not None
+        ):  # a strategy without model calls may run again, and must find nothing to do
             self.after = after
         return after
 
@@ -91,29 +99,37 @@ class Sessions(RuleBasedStateMachine):
         self.history = History()
         self.live = Projection()
         self.states: list[State] = []
-        self.before_fold: dict[int, tuple[ViewItem, ...]] = {}
+        self.before_compaction: dict[int, tuple[ViewItem, ...]] = {}
         self.answers = 0
 
     # --- appending -----------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Folds in what the builder got, and checks everything that must hold after each entry."""
+        """Replay new entries and check the invariants after each."""
         for entry in self.history.entries[len(self.live.entries) :]:
             before = list(self.live.view)
             self.live.append(entry)
             assert broken(self.live) == []
             self.states.append(State.of(self.live))
-            if not isinstance(entry, Compaction | Edit | Clear | Revert | Undo) and not self.is_late(entry):
-                # The agent tells of a checkpoint at the end of what was not sent yet.
-                sent = before[:-1] if isinstance(entry, Checkpoint) and entry.shown else before
+            if not isinstance(
+                entry, Compaction | Edit | Clear | Revert | Undo
+            ) and not self.is_late(entry):
+                # The agent mentions a checkpoint at the end of the unsent messages.
+                sent = (
+                    before[:-1]
+                    if isinstance(entry, Checkpoint) and entry.shown
+                    else before
+                )
                 assert self.live.view[: len(sent)] == sent, "the prefix is not stable"
 
     def is_late(self, entry: Entry) -> bool:
-        """Whether something else stands behind the call of a result, which then goes into the view."""
+        """Return whether a result comes late: other entries follow its call."""
         if not isinstance(entry, ToolResultMessage):
             return False
         group = self.live.group(entry.index)
-        places = [place for place, item in enumerate(self.live.view) if item.index in group]
+        places = [
+            place for place, item in enumerate(self.live.view) if item.index in group
+        ]
         return bool(places) and places[-1] < len(self.live.view) - 1
 
     @initialize(results=st.lists(st.sampled_from(LONG), max_size=3))
@@ -131,10 +147,17 @@ class Sessions(RuleBasedStateMachine):
         self.history.assistant(text, thinking=thinking)
         self.sync()
 
-    @rule(text=texts, asked=calls, results=st.lists(texts, max_size=4), reported=st.booleans())
+    @rule(
+        text=texts,
+        asked=calls,
+        results=st.lists(texts, max_size=4),
+        reported=st.booleans(),
+    )
     def step(self, text: str, asked: list, results: list[str], reported: bool) -> None:
-        """Parallel calls; some stay without a result, and a result too many is an orphan."""
-        usage = Usage(input=int(self.live.tokens * 1.2), output=50) if reported else None
+        """Append parallel calls; some lack a result, and an extra result is an orphan."""
+        usage = (
+            Usage(input=int(self.live.tokens * 1.2), output=50) if reported else None
+        )
         self.history.assistant(text, calls=asked, usage=usage, model="m")
         for result in results:
             self.history.result(result, error=len(result) > 200)
@@ -143,12 +166,17 @@ class Sessions(RuleBasedStateMachine):
     @rule(text=texts, twice=st.booleans())
     def step_with_a_used_id(self, text: str, twice: bool) -> None:
         same = call("read", call_id="used-before", path="b.py")
-        self.history.assistant(calls=[same, same] if twice else [same]).result(text, call_id="used-before")
+        self.history.assistant(calls=[same, same] if twice else [same]).result(
+            text, call_id="used-before"
+        )
         self.sync()
 
-    @rule(results=st.lists(st.sampled_from(LONG), min_size=1, max_size=5), ends=st.booleans())
+    @rule(
+        results=st.lists(st.sampled_from(LONG), min_size=1, max_size=5),
+        ends=st.booleans(),
+    )
     def work(self, results: list[str], ends: bool) -> None:
-        """A turn with something to fold in it."""
+        """A turn with something to compact in it."""
         self.history.user(f"Look at it again. (request {len(self.live.entries)})")
         for result in results:
             self.history.step("read", result, path="src/a.py")
@@ -175,7 +203,9 @@ class Sessions(RuleBasedStateMachine):
     def other_records(self) -> None:
         self.history.add(Unknown(type="hologram")).add(ModelChange(model="m"))
         usage = Usage(input=int(self.live.tokens * 1.1))
-        self.history.add(RequestRecord(digest="", model="m", estimated=self.live.tokens, usage=usage))
+        self.history.add(
+            RequestRecord(digest="", model="m", estimated=self.live.tokens, usage=usage)
+        )
         self.sync()
 
     @rule(shown=st.booleans())
@@ -195,7 +225,7 @@ class Sessions(RuleBasedStateMachine):
         strategy=st.sampled_from(["summary"] * 3 + list(BUILT_IN)),
     )
     @precondition(lambda self: self.live.tokens > 400)
-    def fold(
+    def compaction(
         self,
         keep: int,
         reason: Reason,
@@ -217,36 +247,57 @@ class Sessions(RuleBasedStateMachine):
             return
         assert proposal.fits(self.live)
         proposal = self.pinned(proposal, pins)
-        foreseen = self.live.foreseen(proposal.entry)
+        foreseen = self.live.with_entries(proposal.entry)
         assert State.of(self.live) == before, "looking ahead changed something"
         self.history.add(proposal.entry)
-        self.before_fold[self.history.last] = before.view
+        self.before_compaction[self.history.last] = before.view
         self.sync()
         assert foreseen.view == self.live.view, "what was foreseen is not what came"
-        assert [item.message.parts for item in self.live.view] == [m.parts for m in proposal.after]
-        self.check_fold(before, proposal, llm, recording)
+        assert [item.message.parts for item in self.live.view] == [
+            m.parts for m in proposal.after
+        ]
+        self.check_compaction(before, proposal, llm, recording)
 
     def pinned(self, proposal: Proposal, pins: list[int]) -> Proposal:
-        """With the reader's pins, where the fold is then still one."""
-        foldable = [item.index for item in proposal.view if item.compactable and not item.written]
-        chosen = frozenset(foldable[pin % len(foldable)] for pin in pins if foldable)
+        """Return the proposal with the reader's pins, if it is still a compaction."""
+        compactable = [
+            item.index
+            for item in proposal.view
+            if item.compactable and not item.written
+        ]
+        chosen = frozenset(
+            compactable[pin % len(compactable)] for pin in pins if compactable
+        )
         try:
             return proposal.revised(pins=chosen) if chosen else proposal
         except CompactionFailed:
             return proposal
 
     def proposed(
-        self, strategy: Recording, llm: ScriptedLLM, keep: int, reason: Reason, window: int
+        self,
+        strategy: Recording,
+        llm: ScriptedLLM,
+        keep: int,
+        reason: Reason,
+        window: int,
     ) -> Proposal | None:
         budget = Budget(window, 1_024, keep, 400, 0.75)
         try:
-            made = asyncio.run(propose(self.live, strategy=strategy, llm=llm, budget=budget, reason=reason))
+            made = asyncio.run(
+                propose(
+                    self.live, strategy=strategy, llm=llm, budget=budget, reason=reason
+                )
+            )
         except (CompactionFailed, LLMError):
             return None
-        assert made is not None or not llm.requests, "nobody is asked where there is nothing to compact"
+        assert made is not None or not llm.requests, (
+            "nobody is asked where there is nothing to compact"
+        )
         return made
 
-    def check_fold(self, before: State, proposal: Proposal, llm: ScriptedLLM, strategy: Recording) -> None:
+    def check_compaction(
+        self, before: State, proposal: Proposal, llm: ScriptedLLM, strategy: Recording
+    ) -> None:
         assert self.live.tokens < before.tokens, "the view did not shrink"
         after = {item.key: item.message for item in self.live.view}
         for item in before.view:
@@ -255,9 +306,16 @@ class Sessions(RuleBasedStateMachine):
         for message in must_survive([item.message for item in before.view]):
             kept = after.get(message.key)
             clipped = kept is not None and "[foldline: clipped" in kept.text
-            whole = kept in (message, self.live.entry(message.index))  # a pin brings back what was hidden
-            assert whole or clipped, "only what no request could carry is clipped, with a handle"
-        absorbed = [item for item in before.view if item.written and item.key not in after]
+            whole = kept in (
+                message,
+                self.live.entry(message.index),
+            )  # a pin restores hidden content
+            assert whole or clipped, (
+                "only what no request could carry is clipped, with a handle"
+            )
+        absorbed = [
+            item for item in before.view if item.written and item.key not in after
+        ]
         if proposal.entry.rung == "strategy" and not proposal.pins:
             assert strategy.after is not None
             made = sorted(strategy.after, key=lambda message: not is_preamble(message))
@@ -266,18 +324,26 @@ class Sessions(RuleBasedStateMachine):
             ]
             for item in absorbed if llm.requests else []:
                 notes = notes_of(unframed(item.message))
-                assert any(notes in prompt for prompt in llm.prompts), "the earlier summary is no input"
+                assert any(notes in prompt for prompt in llm.prompts), (
+                    "the earlier summary is no input"
+                )
 
     @precondition(lambda self: self.live.tokens > 400)
     @rule(keep=st.sampled_from([1, 200]))
-    def cancelled_fold(self, keep: int) -> None:
+    def cancelled_compaction(self, keep: int) -> None:
         before = State.of(self.live)
         llm = ScriptedLLM(HANG)
 
         async def begin_and_cancel() -> None:
             budget = Budget(8_192, 1_024, keep, 400, 0.75)
             task = asyncio.create_task(
-                propose(self.live, strategy=SummaryCompaction(), llm=llm, budget=budget, reason="manual")
+                propose(
+                    self.live,
+                    strategy=SummaryCompaction(),
+                    llm=llm,
+                    budget=budget,
+                    reason="manual",
+                )
             )
             hanging = asyncio.create_task(llm.silent.wait())
             await asyncio.wait([task, hanging], return_when=asyncio.FIRST_COMPLETED)
@@ -288,7 +354,10 @@ class Sessions(RuleBasedStateMachine):
         asyncio.run(begin_and_cancel())
         assert State.of(self.live) == before
 
-    @rule(data=st.data(), action=st.sampled_from(["pin", "unpin", "hide", "show", "drop", "restore"]))
+    @rule(
+        data=st.data(),
+        action=st.sampled_from(["pin", "unpin", "hide", "show", "drop", "restore"]),
+    )
     def edit(self, data: st.DataObject, action: str) -> None:
         self.history.edit(action, data.draw(st.integers(0, self.live.last_index + 1)))
         self.sync()
@@ -305,7 +374,9 @@ class Sessions(RuleBasedStateMachine):
         message=st.sampled_from([None, "only lines 50-60 matter"]),
         context=st.sampled_from([True, True, True, False]),
     )
-    def revert(self, data: st.DataObject, keeps: bool, message: str | None, context: bool) -> None:
+    def revert(
+        self, data: st.DataObject, keeps: bool, message: str | None, context: bool
+    ) -> None:
         checkpoint = data.draw(st.integers(0, self.live.next_checkpoint_id))
         users = [e.index for e in self.live.entries if isinstance(e, UserMessage)]
         kept = data.draw(st.sampled_from(users)) if keeps and users else None
@@ -316,7 +387,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def undo(self, data: st.DataObject) -> None:
-        """Anything at all, refused or not."""
+        """Undo any entry, whether or not that is refused."""
         target = data.draw(st.integers(0, self.live.last_index + 2))
         before, refused = State.of(self.live), self.live.undo_refusal(target)
         self.history.undo(target)
@@ -327,37 +398,55 @@ class Sessions(RuleBasedStateMachine):
     @rule(data=st.data())
     def undo_a_marker(self, data: st.DataObject) -> None:
         markers = [
-            e.index for e in self.live.entries if isinstance(e, Compaction | Revert | Clear | Edit | Undo)
+            e.index
+            for e in self.live.entries
+            if isinstance(e, Compaction | Revert | Clear | Edit | Undo)
         ]
         if not markers:
             return
         target = data.draw(st.sampled_from(markers))
         refused = self.live.undo_refusal(target)
         since = [entry for entry in self.live.entries if entry.index > target]
-        only_messages = all(isinstance(entry, BaseMessage) and not self.is_late(entry) for entry in since)
+        only_messages = all(
+            isinstance(entry, BaseMessage) and not self.is_late(entry)
+            for entry in since
+        )
         before = State.of(self.live)
         self.history.undo(target)
         self.sync()
-        # A result may be late once its call, which the fold had taken away, is back.
-        if target in self.before_fold and only_messages and not refused and not any(map(self.is_late, since)):
-            earlier = self.before_fold[target]
-            assert tuple(self.live.view[: len(earlier)]) == earlier, "undo gives back the earlier view"
+        # A result may be late once its call, which had been compacted, is restored.
+        if (
+            target in self.before_compaction
+            and only_messages
+            and not refused
+            and not any(map(self.is_late, since))
+        ):
+            earlier = self.before_compaction[target]
+            assert tuple(self.live.view[: len(earlier)]) == earlier, (
+                "undo gives back the earlier view"
+            )
         if refused is None and self.live.undo_refusal(self.history.last) is None:
             self.history.undo()
             self.sync()
             after = self.states[-1]
-            assert (after.view, after.pins, after.folds) == (before.view, before.pins, before.folds)
+            assert (after.view, after.pins, after.compactions) == (
+                before.view,
+                before.pins,
+                before.compactions,
+            )
             assert after.fates[: len(before.fates)] == before.fates
 
     def teardown(self) -> None:
-        """Live = reloaded, at every moment of the history."""
+        """Compare the live and the reloaded state at every point of the history."""
         again = Projection()
-        for entry, state in zip(self.history.entries, self.states, strict=False):  # fewer after a failure
+        for entry, state in zip(
+            self.history.entries, self.states, strict=False
+        ):  # fewer after a failure
             again.append(parse_entry(dump_entry(entry)))
             assert State.of(again) == state
         if len(self.states) < len(self.live.entries):
             return
-        with reopened(self.history.entries) as sessions:
+        with reopened_sessions(self.history.entries) as sessions:
             for session in sessions:
                 assert State.of(session.projection) == self.states[-1]
         whole = project(again.entries)
@@ -367,7 +456,7 @@ class Sessions(RuleBasedStateMachine):
 
 
 def without_ledger(message: BaseMessage) -> object:
-    """What a strategy made of a message: the ledger is put into summaries and placeholders behind it."""
+    """Return a message as the strategy wrote it, without the appended ledger."""
     if is_summary(message):
         return notes_of(unframed(message))
     if is_hidden_placeholder(message.text):
@@ -376,7 +465,7 @@ def without_ledger(message: BaseMessage) -> object:
 
 
 def must_survive(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The unanswered request, and results that no request has carried yet (invariant 7)."""
+    """Return the unanswered request and the unseen results (invariant 7)."""
     kept: list[BaseMessage] = []
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
@@ -394,6 +483,10 @@ def must_survive(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 Sessions.TestCase.settings = settings(
     max_examples=examples(120),
     stateful_step_count=40,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    ],
 )
 TestEverySession = pytest.mark.slow(Sessions.TestCase)

@@ -1,4 +1,4 @@
-"""`LadderCompaction`: compress, aggressive, truncate, each tried once, and one log record a run."""
+"""`LadderCompaction`: compress, aggressive, truncate, each tried once, with one log record per run."""
 
 import asyncio
 import logging
@@ -17,12 +17,10 @@ from foldline.compaction import (
     RedraftOptions,
     propose,
 )
-from foldline.context.budget import Budget, budget_for
-from foldline.context.cut import giant_limit
-from foldline.context.invariants import broken
-from foldline.context.tokens import estimate_tokens
 from foldline.llm import LLMError
 from foldline.protocol import AssistantMessage, Reason, UserMessage
+from foldline.view.budget import Budget, budget_for
+from foldline.view.rules import broken
 from support.history import History, call, history
 from support.limits import examples
 from support.llm import EMPTY, HANG, ScriptedLLM, Step, refusal
@@ -33,33 +31,39 @@ FIELDS = ("tokens_before", "tokens_after", "ratio", "message_count", "rung")
 
 
 @pytest.fixture(autouse=True)
-def heard(caplog: pytest.LogCaptureFixture) -> None:
+def capture_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="foldline.compaction")
 
 
 def record(caplog: pytest.LogCaptureFixture) -> dict[str, object]:
-    """The fields of the one record there is."""
+    """Return the fields of the single log record."""
     [found] = [each for each in caplog.records if each.name == "foldline.compaction"]
     assert found.levelno == logging.INFO
     return {name: getattr(found, name) for name in FIELDS}
 
 
-async def folded(
+async def run_compaction(
     built: History,
     *script: Step,
     llm: ScriptedLLM | None = None,
     reason: Reason = "threshold",
     budget: Budget = BUDGET,
 ) -> Proposal | None:
-    """What the engine makes of it; committed, and everything that must hold looked at."""
+    """Run the engine, commit the result and check every invariant."""
     llm = llm or ScriptedLLM(*script)
     proposal = await propose(
-        built.projection(), strategy=LadderCompaction(), llm=llm, budget=budget, reason=reason
+        built.projection(),
+        strategy=LadderCompaction(),
+        llm=llm,
+        budget=budget,
+        reason=reason,
     )
     if proposal is not None:
         after = built.add(proposal.entry).projection()
         assert broken(after) == []
-        assert [item.message.text for item in after.view] == [message.text for message in proposal.after]
+        assert [item.message.text for item in after.view] == [
+            message.text for message in proposal.after
+        ]
     return proposal
 
 
@@ -68,7 +72,7 @@ def texts(built: History) -> list[str]:
 
 
 def steps(count: int, *, request: str = "read it all") -> History:
-    """A turn of steps of about 460 tokens each; fourteen of them fill the window."""
+    """Append a turn of steps, about 460 tokens each; fourteen fill the window."""
     built = history().system("s").user(request)
     for nth in range(count):
         built.step("read", f"file {nth}\n" + LINE * 34, path=f"{nth}.py")
@@ -76,50 +80,61 @@ def steps(count: int, *, request: str = "read it all") -> History:
 
 
 def a_long_answer_among_the_recent() -> History:
-    """Too large a tail for the first rung: what stays verbatim is nearly all there is room for."""
+    """Build a tail too large for the first rung: the verbatim part nearly fills the window."""
     return (
-        steps(5).assistant("The long answer. " + "It goes on and on, word for word. " * 600).user("and now?")
+        steps(5)
+        .assistant("The long answer. " + "It goes on and on, word for word. " * 600)
+        .user("and now?")
     )
 
 
-# --- the rungs ------------------------------------------------------------------------------------------
+# --- the rungs -----------------------------------------------------------------------------------------
 
 
-async def test_a_view_no_larger_than_a_fold_would_leave_stays_as_it_is(
+async def test_a_view_within_the_target_size_stays_unchanged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     built = steps(5).assistant("all read")
-    assert await folded(built, reason="manual", budget=budget_for(200_000)) is None
+    assert (
+        await run_compaction(built, reason="manual", budget=budget_for(200_000)) is None
+    )
     assert record(caplog)["rung"] == "none"
 
 
-async def test_compress_summarises_what_lies_before_the_cut_and_keeps_the_recent_work(
+async def test_compress_summarises_messages_before_the_cut_and_keeps_the_recent_work(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     built = steps(14)
     recent = texts(built)[-6:]
-    proposal = await folded(built, "notes")
+    proposal = await run_compaction(built, "notes")
     assert proposal is not None
-    assert (proposal.entry.rung, proposal.entry.strategy) == ("strategy", "LadderCompaction")
+    assert (proposal.entry.rung, proposal.entry.strategy) == (
+        "strategy",
+        "LadderCompaction",
+    )
     assert proposal.entry.summary.startswith("notes")
     assert texts(built)[-6:] == recent
     assert record(caplog)["rung"] == "compress"
 
 
-async def test_a_view_still_too_large_comes_down_to_the_last_message_and_a_summary(
+async def test_a_view_still_too_large_becomes_a_summary_and_the_last_message(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     built = a_long_answer_among_the_recent()
-    proposal = await folded(built, "first notes", "harder notes")
+    proposal = await run_compaction(built, "first notes", "harder notes")
     assert proposal is not None
     assert proposal.entry.summary.startswith("harder notes")
-    assert [item.kind for item in built.projection().view] == ["system", "summary", "user"]
+    assert [item.kind for item in built.projection().view] == [
+        "system",
+        "summary",
+        "user",
+    ]
     assert record(caplog)["rung"] == "aggressive"
 
 
-async def test_no_summary_is_made_of_a_summary_of_the_same_run() -> None:
+async def test_a_run_never_summarises_its_own_summary() -> None:
     llm = ScriptedLLM("first notes", "harder notes")
-    await folded(a_long_answer_among_the_recent(), llm=llm)
+    await run_compaction(a_long_answer_among_the_recent(), llm=llm)
     first, second = llm.prompts
     assert "first notes" not in second
     for nth in range(5):
@@ -128,9 +143,11 @@ async def test_no_summary_is_made_of_a_summary_of_the_same_run() -> None:
     assert "It goes on and on" in second
 
 
-async def test_a_rejected_draft_leads_to_the_next_rung(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_rejected_draft_leads_to_the_next_rung(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     built = steps(14)
-    proposal = await folded(built, EMPTY, EMPTY, "harder notes")
+    proposal = await run_compaction(built, EMPTY, EMPTY, "harder notes")
     assert proposal is not None
     assert (proposal.model_calls, proposal.troubles) == (3, ())
     kinds = [item.kind for item in built.projection().view]
@@ -141,21 +158,27 @@ async def test_a_rejected_draft_leads_to_the_next_rung(caplog: pytest.LogCapture
 async def test_a_draft_longer_than_what_it_replaces_counts_as_rejected(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    await folded(steps(14), "## Early Progress\n" + "far too many words " * 4_000, "harder notes")
+    await run_compaction(
+        steps(14), "## Early Progress\n" + "far too many words " * 4_000, "harder notes"
+    )
     assert record(caplog)["rung"] == "aggressive"
 
 
-async def test_without_any_summary_the_oldest_turns_go_and_are_named_truncated(
+async def test_the_oldest_turns_are_marked_truncated_if_there_is_no_summary(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     built = history().system("s")
     for nth in range(10):
         built.turn(f"question {nth}", f"answer {nth}. " + LINE * 50)
     built.user("and now?")
-    proposal = await folded(built, llm=ScriptedLLM(always=EMPTY))
+    proposal = await run_compaction(built, llm=ScriptedLLM(always=EMPTY))
     assert proposal is not None
     after = built.projection()
-    assert (proposal.entry.summary, after.fate(1).kind, after.fate(2).kind) == ("", "truncated", "truncated")
+    assert (proposal.entry.summary, after.fate(1).kind, after.fate(2).kind) == (
+        "",
+        "truncated",
+        "truncated",
+    )
     asked = [text for text in texts(built) if text.startswith("question")]
     assert asked == [f"question {nth}" for nth in range(10 - len(asked), 10)]
     assert 0 < len(asked) < 10
@@ -163,56 +186,64 @@ async def test_without_any_summary_the_oldest_turns_go_and_are_named_truncated(
     assert record(caplog)["rung"] == "truncate"
 
 
-async def test_a_rung_with_the_same_cut_asks_no_model_again() -> None:
-    built = steps(4).assistant(calls=[call("read", path="big"), call("read", path="too")])
+async def test_a_rung_with_the_same_cut_makes_no_second_model_call() -> None:
+    built = steps(4).assistant(
+        calls=[call("read", path="big"), call("read", path="too")]
+    )
     built.result("unseen\n" + LINE * 190).result("unseen\n" + LINE * 190)
     llm = ScriptedLLM("notes")
-    await folded(built, llm=llm)
+    await run_compaction(built, llm=llm)
     assert len(llm.requests) == 1
 
 
-async def test_by_hand_nothing_is_left_out_for_a_draft_that_was_rejected(
+async def test_a_rejected_draft_drops_nothing_in_a_manual_compaction(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(DraftRejected):
-        await folded(steps(8).assistant("all read"), llm=ScriptedLLM(always=EMPTY), reason="manual")
+        await run_compaction(
+            steps(8).assistant("all read"),
+            llm=ScriptedLLM(always=EMPTY),
+            reason="manual",
+        )
     assert record(caplog)["rung"] == "failed"
 
 
-async def test_a_model_that_cannot_be_asked_is_left_to_the_engine(caplog: pytest.LogCaptureFixture) -> None:
-    proposal = await folded(steps(14), llm=ScriptedLLM(always=refusal()))
+async def test_an_unavailable_model_is_left_to_the_engine(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    proposal = await run_compaction(steps(14), llm=ScriptedLLM(always=refusal()))
     assert proposal is not None
     assert proposal.entry.rung != "strategy"
     assert (proposal.model_calls, record(caplog)["rung"]) == (1, proposal.entry.rung)
 
 
-async def test_a_request_that_fails_later_leaves_the_view_of_the_rung_before(
+async def test_a_later_failed_request_keeps_the_view_of_the_previous_rung(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     built = a_long_answer_among_the_recent()
     failure = LLMError("The server is busy.", status=503)
-    proposal = await folded(built, "first notes", failure)
+    proposal = await run_compaction(built, "first notes", failure)
     assert proposal is not None
     assert proposal.entry.summary.startswith("first notes")
-    # The summary says nothing of what came after its cut, so that no turn is left out behind it.
+    # The summary does not cover messages after its cut, so no turn after it is dropped.
     assert built.projection().fate(12).kind == "clipped"
     assert record(caplog)["rung"] == "truncate"
 
 
-# --- what stays -----------------------------------------------------------------------------------------
+# --- kept messages -------------------------------------------------------------------------------------
 
 
-async def test_an_earlier_summary_is_an_input_of_every_rung() -> None:
+async def test_an_earlier_summary_is_input_for_every_rung() -> None:
     built = steps(14)
-    await folded(built, "notes of the first fold")
+    await run_compaction(built, "notes of the first compaction")
     built.assistant("read").user("more")
     for nth in range(12):
         built.step("read", f"more {nth}\n" + LINE * 34, path=f"more {nth}.py")
-    llm = ScriptedLLM(EMPTY, EMPTY, always="notes of the second fold")
-    await folded(built, llm=llm)
+    llm = ScriptedLLM(EMPTY, EMPTY, always="notes of the second compaction")
+    await run_compaction(built, llm=llm)
     compress, _, aggressive, *_ = llm.prompts
-    assert "notes of the first fold" in compress
-    assert "notes of the first fold" in aggressive
+    assert "notes of the first compaction" in compress
+    assert "notes of the first compaction" in aggressive
 
 
 @pytest.mark.parametrize(
@@ -231,8 +262,10 @@ async def test_the_request_pins_and_unseen_results_of_a_split_turn_survive_every
     built.edit("pin", pinned).user("read it all")
     for nth in range(12):
         built.step("read", f"file {nth}\n" + LINE * 34, path=f"{nth}.py")
-    built.assistant(calls=[call("read", path="a"), call("read", path="b")]).result("one").result("two")
-    assert await folded(built, llm=llm) is not None
+    built.assistant(calls=[call("read", path="a"), call("read", path="b")]).result(
+        "one"
+    ).result("two")
+    assert await run_compaction(built, llm=llm) is not None
     assert record(caplog)["rung"] == rung
     left = texts(built)
     assert "yes" in left
@@ -240,13 +273,13 @@ async def test_the_request_pins_and_unseen_results_of_a_split_turn_survive_every
     assert left[-2:] == ["one", "two"]
 
 
-async def test_a_request_typed_after_unseen_results_does_not_fold_them() -> None:
+async def test_a_request_typed_after_unseen_results_does_not_compact_them() -> None:
     built = steps(13).user("and hurry up")
-    await folded(built, EMPTY, EMPTY, "notes")
+    await run_compaction(built, EMPTY, EMPTY, "notes")
     assert texts(built)[-2:] == ["file 12\n" + LINE * 34, "and hurry up"]
 
 
-async def test_a_cut_the_reader_chose_is_not_moved_by_a_harder_rung() -> None:
+async def test_a_harder_rung_does_not_move_the_readers_cut() -> None:
     built, llm = steps(14), ScriptedLLM(EMPTY, EMPTY)
     with pytest.raises(DraftRejected):
         await propose(
@@ -260,7 +293,7 @@ async def test_a_cut_the_reader_chose_is_not_moved_by_a_harder_rung() -> None:
     assert len(llm.requests) == 2
 
 
-# --- truncation, in any script --------------------------------------------------------------------------
+# --- any conversation, in any script -------------------------------------------------------------------
 
 SCRIPTS = {
     "latin": "the quick brown fox jumps over the lazy dog. ",
@@ -271,33 +304,24 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-async def test_what_was_pasted_and_answered_keeps_as_many_tokens_in_any_script(script: str) -> None:
-    paste = "First line.\n" + SCRIPTS[script] * (40_000 // len(SCRIPTS[script])) + "\nLast line."
-    built = history().system("s").turn(paste, "I see.")
-    proposal = await folded(built, llm=ScriptedLLM(always=EMPTY))
-    assert proposal is not None
-    [request] = [item for item in built.projection().view if item.kind == "user"]
-    limit = giant_limit(0, BUDGET.window)
-    assert request.fate == "clipped"
-    assert 0.8 * limit < estimate_tokens(request.message.text) <= limit
-    assert request.message.text.startswith("First line.")
-    assert request.message.text.endswith("Last line.")
-    assert request.message.text.encode()  # no half of a pair
-
-
 PIECES = [*SCRIPTS.values(), "E   AssertionError: expected 200, got 503\n", "ok"]
-pieces = st.builds(lambda text, times: text * times, st.sampled_from(PIECES), st.sampled_from([1, 30, 300]))
+pieces = st.builds(
+    lambda text, times: text * times,
+    st.sampled_from(PIECES),
+    st.sampled_from([1, 30, 300]),
+)
 
 
 @given(
-    turns=st.lists(st.tuples(pieces, st.lists(pieces, max_size=3)), min_size=1, max_size=5),
+    turns=st.lists(
+        st.tuples(pieces, st.lists(pieces, max_size=3)), min_size=1, max_size=5
+    ),
     answered=st.booleans(),
     drafts=st.sampled_from([EMPTY, "short notes"]),
     window=st.sampled_from([2_048, 8_192]),
 )
 @settings(max_examples=examples(60))
-def test_whatever_it_is_given_a_run_ends_in_a_smaller_legal_view_or_none(
+def test_every_run_ends_in_a_smaller_legal_view_or_no_view(
     turns: list[tuple[str, list[str]]], answered: bool, drafts: Step, window: int
 ) -> None:
     built = history().system("s")
@@ -309,7 +333,11 @@ def test_whatever_it_is_given_a_run_ends_in_a_smaller_legal_view_or_none(
             built.assistant("Done.")
     before = built.projection()
     try:
-        proposal = asyncio.run(folded(built, llm=ScriptedLLM(always=drafts), budget=budget_for(window)))
+        proposal = asyncio.run(
+            run_compaction(
+                built, llm=ScriptedLLM(always=drafts), budget=budget_for(window)
+            )
+        )
     except CompactionFailed as failure:
         assert "Error" not in str(failure)
         return
@@ -317,28 +345,38 @@ def test_whatever_it_is_given_a_run_ends_in_a_smaller_legal_view_or_none(
         assert not any("Error" in trouble for trouble in proposal.troubles)
         after = built.projection()
         assert after.tokens < before.tokens
-        newest = [e for e in before.entries if isinstance(e, UserMessage | AssistantMessage)][-1]
+        newest = [
+            e for e in before.entries if isinstance(e, UserMessage | AssistantMessage)
+        ][-1]
         assert after.fate(newest.index).kind == "live"
 
 
-# --- the log --------------------------------------------------------------------------------------------
+# --- the log -------------------------------------------------------------------------------------------
 
 
-async def test_the_record_says_sizes_ratio_messages_and_rung(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_record_has_sizes_ratio_messages_and_rung(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     built = steps(14)
     count = len(built.projection().view)
-    proposal = await folded(built, "notes")
+    proposal = await run_compaction(built, "notes")
     assert proposal is not None
     said = record(caplog)
     assert said["tokens_before"] == proposal.entry.tokens_before
-    assert said["tokens_after"] <= proposal.entry.tokens_after, "the ledger comes after the strategy"  # type: ignore[operator]
-    assert said["ratio"] == pytest.approx(said["tokens_after"] / said["tokens_before"], abs=0.001)  # type: ignore[operator]
+    assert said["tokens_after"] <= proposal.entry.tokens_after, (
+        "the ledger comes after the strategy"
+    )  # type: ignore[operator]
+    assert said["ratio"] == pytest.approx(
+        said["tokens_after"] / said["tokens_before"], abs=0.001
+    )  # type: ignore[operator]
     assert said["message_count"] == count
 
 
-async def test_cancelling_passes_through_and_is_recorded(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cancelling_passes_through_and_is_recorded(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     llm = ScriptedLLM(HANG)
-    task = asyncio.create_task(folded(steps(14), llm=llm))
+    task = asyncio.create_task(run_compaction(steps(14), llm=llm))
     await llm.silent.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -348,14 +386,18 @@ async def test_cancelling_passes_through_and_is_recorded(caplog: pytest.LogCaptu
     assert (said["rung"], said["ratio"]) == ("failed", 1.0)
 
 
-def test_no_record_reaches_the_terminal_unasked() -> None:
-    """Whatever logs below `foldline.compaction`, warnings included: a screen is drawn on that terminal."""
+def test_no_log_record_reaches_the_terminal_by_default() -> None:
+    """Not even warnings of `foldline.compaction`: the screen is drawn on that terminal."""
     code = (
         "import logging; from foldline.compaction import CompactionContext\n"
         "log = logging.getLogger('foldline.compaction')\n"
         "log.info('a record'); log.warning('another')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert (done.stdout, done.stderr) == ("", "")

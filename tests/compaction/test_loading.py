@@ -1,4 +1,4 @@
-"""Strategies by name: short ones, anybody's own by import path, with what their constructors ask for."""
+"""Loading strategies by short name or import path, with injected constructor arguments."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from foldline.compaction import BUILT_IN, CompactionContext, check_strategy, load_strategy
+from foldline.compaction import (
+    BUILT_IN,
+    CompactionContext,
+    check_strategy,
+    load_strategy,
+)
 from foldline.llm import LLM
 from foldline.protocol import BaseMessage, FoldlineError
 from support.llm import ScriptedLLM
@@ -63,61 +68,75 @@ a_function = print
 
 
 @pytest.fixture(autouse=True)
-def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Somebody's own module, where Python finds it."""
-    (tmp_path / "their_folding.py").write_text(MODULE)
+def custom_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Write a third-party module to a folder on `sys.path`."""
+    (tmp_path / "their_compacting.py").write_text(MODULE)
     (tmp_path / "their_broken.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield
-    for name in ("their_folding", "their_broken"):
+    for name in ("their_compacting", "their_broken"):
         sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_short_name_gives_its_strategy(name: str) -> None:
+def test_every_short_name_loads_its_strategy(name: str) -> None:
     assert type(load_strategy(name)) is BUILT_IN[name]
 
 
-def test_a_class_of_ones_own_is_loaded_by_its_import_path() -> None:
-    assert type(load_strategy("their_folding:Plain")).__name__ == "Plain"
-    assert type(load_strategy("foldline.compaction:SimpleCompaction")).__name__ == "SimpleCompaction"
+def test_a_custom_class_is_loaded_by_its_import_path() -> None:
+    assert type(load_strategy("their_compacting:Plain")).__name__ == "Plain"
+    assert (
+        type(load_strategy("foldline.compaction:SimpleCompaction")).__name__
+        == "SimpleCompaction"
+    )
 
 
-def test_positional_parameters_are_injected_and_keyword_only_ones_keep_their_defaults() -> None:
+def test_positional_parameters_are_injected_and_keyword_only_ones_use_defaults() -> (
+    None
+):
     llm = ScriptedLLM()
-    made = load_strategy("their_folding:Asks", {LLM: llm, Path: Path("/work")})
+    made = load_strategy("their_compacting:Asks", {LLM: llm, Path: Path("/work")})
     assert (made.llm, made.folder, made.keep) == (llm, Path("/work"), 7)  # type: ignore[attr-defined]
 
 
-def test_annotations_as_text_and_defaults_behind_them_are_understood() -> None:
+def test_string_annotations_and_defaults_are_supported() -> None:
     llm = ScriptedLLM()
-    made = load_strategy("their_folding:Quoted", {LLM: llm})
+    made = load_strategy("their_compacting:Quoted", {LLM: llm})
     assert (made.llm, made.keep) == (llm, 3)  # type: ignore[attr-defined]
 
 
-def test_a_parameter_with_a_default_is_injected_too_wherever_it_stands() -> None:
+def test_a_parameter_with_a_default_is_injected_at_any_position() -> None:
     llm = ScriptedLLM()
-    made = load_strategy("their_folding:Later", {LLM: llm, Path: Path("/work")})
+    made = load_strategy("their_compacting:Later", {LLM: llm, Path: Path("/work")})
     assert made.given == (3, llm, Path("/work"), 5)  # type: ignore[attr-defined]
-    assert load_strategy("their_folding:Later").given == (3, None, Path("/"), 5)  # type: ignore[attr-defined]
+    assert load_strategy("their_compacting:Later").given == (3, None, Path("/"), 5)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("sumary", r"no strategy sumary; did you mean summary\?.*module:ClassName"),
+        ("sumary", r"no strategy sumary\. Did you mean summary\?.*module:ClassName"),
         ("nowhere:Thing", "no module nowhere"),
-        ("their_folding:Missing", "their_folding has no class Missing"),
-        ("their_folding:a_function", "has no class a_function"),
-        ("their_folding:NoMethod", r"no method compact\(ctx\)"),
-        ("their_folding:NotAsync", "write async def"),
-        ("their_folding:AsksTooMuch", "asks for database: dict.*there is .*LLM, Path.*keyword-only"),
+        ("their_compacting:Missing", "their_compacting has no class Missing"),
+        ("their_compacting:a_function", "has no class a_function"),
+        ("their_compacting:NoMethod", r"no method compact\(ctx\)"),
+        ("their_compacting:NotAsync", "with async def"),
+        (
+            "their_compacting:AsksTooMuch",
+            "needs a value for database: dict.*LLM, Path.*keyword-only",
+        ),
         ("their_broken:Thing", "ZeroDivisionError"),
-        ("their_folding:NeedsKeyword", "NeedsKeyword asks for keep, which is keyword-only: give it a def"),
-        ("their_folding:NoSuchType", "NoSuchType .*annotations.*NameError: name 'Nothing' is not defined"),
+        (
+            "their_compacting:NeedsKeyword",
+            "NeedsKeyword needs a value for keep, which is keyword-only",
+        ),
+        (
+            "their_compacting:NoSuchType",
+            "NoSuchType .*annotations.*NameError: name 'Nothing' is not defined",
+        ),
     ],
 )
-def test_what_cannot_be_loaded_is_said_in_one_sentence_also_before_anything_is_made(
+def test_an_unloadable_strategy_is_one_sentence_even_before_construction(
     name: str, says: str
 ) -> None:
     for load in (
@@ -129,13 +148,16 @@ def test_what_cannot_be_loaded_is_said_in_one_sentence_also_before_anything_is_m
         assert "\n" not in str(refusal.value)
 
 
-def test_a_constructor_that_fails_is_one_sentence_and_is_not_run_by_a_check() -> None:
-    check_strategy("their_folding:Fails")
-    with pytest.raises(FoldlineError, match=r"their_folding:Fails cannot be made: .*TypeError: no luck"):
-        load_strategy("their_folding:Fails")
+def test_a_failing_constructor_is_one_sentence_and_not_run_by_the_check() -> None:
+    check_strategy("their_compacting:Fails")
+    with pytest.raises(
+        FoldlineError,
+        match=r"their_compacting:Fails cannot be created: .*TypeError: no luck",
+    ):
+        load_strategy("their_compacting:Fails")
 
 
-def test_the_protocol_is_what_a_strategy_needs_and_no_more() -> None:
+def test_a_class_with_only_the_protocols_method_is_a_strategy() -> None:
     class Own:
         async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
             return ctx.history[1:]

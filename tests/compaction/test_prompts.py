@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from foldline.compaction.strategy import load_prompt
-from foldline.context.language import Language
 from foldline.data import data_dir
+from foldline.memory.language import Language
 from foldline.protocol import FoldlineError
 
 SECTIONS = (
@@ -27,7 +27,9 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     load_prompt.cache_clear()
 
 
-def test_a_users_prompt_of_the_same_name_replaces_ours(own_folder: Path) -> None:
+def test_a_users_prompt_replaces_the_built_in_prompt_of_the_same_name(
+    own_folder: Path,
+) -> None:
     (own_folder / "prompts").mkdir()
     (own_folder / "prompts" / "summary-first.md").write_text("Mine.\n")
     assert load_prompt("summary-first") == "Mine."
@@ -35,7 +37,7 @@ def test_a_users_prompt_of_the_same_name_replaces_ours(own_folder: Path) -> None
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_prompt_of_a_summary_names_the_sections_it_asks_for(language: Language) -> None:
+def test_every_summary_prompt_names_its_sections(language: Language) -> None:
     for name in ("summary-first", "summary-update"):
         text = load_prompt(name, language)
         for section in (
@@ -60,7 +62,14 @@ SIMPLE_TAGS = (
     "important_context",
 )
 SIMPLE_PRIORITIES = {
-    "en": ("current task", "rrors ", "latest version", "structure", "ecisions", "pen todos"),
+    "en": (
+        "current task",
+        "rrors ",
+        "latest version",
+        "structure",
+        "ecisions",
+        "pen todos",
+    ),
     "zh": ("当前任务", "错误及其解决办法", "最新版本", "项目结构", "决定", "待办事项"),
 }
 SIMPLE_RULES = {
@@ -73,13 +82,15 @@ SIMPLE_RULES = {
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("name", ["simple", "simple-update"])
-def test_simple_asks_for_six_tags_by_priority_and_says_what_is_kept_merged_removed_and_condensed(
+def test_the_simple_prompt_lists_six_tags_by_priority_and_its_condensing_rules(
     name: str, language: Language
 ) -> None:
     text = load_prompt(name, language)
     tags = [text.index(f"<{tag}>") for tag in SIMPLE_TAGS]
     assert tags == sorted(tags)
-    ranking = text[text.index("room for everything" if language == "en" else "篇幅不够") :]
+    ranking = text[
+        text.index("room for everything" if language == "en" else "篇幅不够") :
+    ]
     places = [ranking.index(words) for words in SIMPLE_PRIORITIES[language]]
     assert places == sorted(places)
     for rule in SIMPLE_RULES[language]:
@@ -87,18 +98,22 @@ def test_simple_asks_for_six_tags_by_priority_and_says_what_is_kept_merged_remov
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_cache_preserving_form_says_in_words_that_tools_are_off(language: Language) -> None:
+def test_the_cache_preserving_form_states_that_tools_are_disabled(
+    language: Language,
+) -> None:
     said = {"en": "Tools are off", "zh": "工具在此期间已停用"}[language]
     assert said in load_prompt("summary-cached", language)
 
 
-def test_no_prompt_speaks_of_folding() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in data_dir("prompts").rglob("*.md")]
+def test_no_prompt_mentions_compaction() -> None:
+    texts = [
+        path.read_text(encoding="utf-8") for path in data_dir("prompts").rglob("*.md")
+    ]
     assert len(texts) > 30
     assert not [text for text in texts if re.search(r"\bfold(s|ed|ing)?\b", text)]
 
 
-def test_a_chinese_conversation_gets_chinese_prompts_where_there_are_any() -> None:
+def test_a_chinese_conversation_gets_chinese_prompts_if_available() -> None:
     assert load_prompt("summariser", "zh") != load_prompt("summariser", "en")
     assert load_prompt("summary-frame", "zh") == load_prompt("summary-frame", "en")
 

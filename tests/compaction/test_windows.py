@@ -1,4 +1,5 @@
-"""Sessions that grow in any window: the trigger comes, a fold helps, and the next one waits (invariant 8)."""
+"""Sessions growing in windows of any size: compaction triggers, helps, and does not trigger again (invariant
+8)."""
 
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -8,34 +9,36 @@ from hypothesis import strategies as st
 
 from foldline.compaction import plan
 from foldline.compaction.summary_text import framed
-from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings, budget_for
-from foldline.context.cut import Cut
-from foldline.context.derive import derive
-from foldline.context.projection import Projection
-from foldline.context.tokens import Calibration, message_tokens
-from foldline.context.view import ViewItem, is_preamble
-from foldline.context.weight import view_size
 from foldline.protocol import BaseMessage, Entry
+from foldline.view.budget import LEAST_ANSWER, Budget, BudgetSettings, budget_for
+from foldline.view.cut import Cut
+from foldline.view.derive import derive
+from foldline.view.items import ViewItem, is_preamble
+from foldline.view.projection import Projection
+from foldline.view.tokens import Calibration, message_tokens
+from foldline.view.weight import view_size
 from support.history import History, history
 from support.limits import examples
 
 SCALE = Calibration().scale(None)
 PER_DIGIT = 0.768 * SCALE
-"""Tokens, as decisions count them: digits give the most for their length."""
+"""Tokens by the decisions' estimate; digits count most per character."""
 
 
 def filler(tokens: float, beside: int = 0) -> str:
-    """Text that makes about so many tokens, as decisions count them, `beside` what else is estimated."""
+    """Return text of about this many tokens by the decisions' estimate, besides `beside` others."""
     return "0" * max(1, int((tokens - beside * SCALE) / PER_DIGIT))
 
 
 @st.composite
 def budgets(draw: st.DrawFn) -> Budget:
-    """Windows from 8k to 2M, each order of magnitude as likely, with defaults or sizes a person might set."""
+    """Draw windows from 8k to 2M tokens, uniform in magnitude, with default or plausible sizes."""
     window = int(2 ** draw(st.floats(13, 20.93)))
 
     def share(least: float, most: float) -> int | None:
-        return draw(st.none() | st.floats(least, most).map(lambda part: int(window * part)))
+        return draw(
+            st.none() | st.floats(least, most).map(lambda part: int(window * part))
+        )
 
     return budget_for(
         window,
@@ -50,12 +53,12 @@ def budgets(draw: st.DrawFn) -> Budget:
 
 @dataclass
 class Growing:
-    """A session that takes one step after the other, each at most so large that a fold can bear it."""
+    """Session that grows step by step, each step small enough for a compaction to handle."""
 
     budget: Budget
     built: History = field(default_factory=history)
     live: Projection = field(default_factory=Projection)
-    folds: int = 0
+    compactions: int = 0
 
     @property
     def size(self) -> int:
@@ -63,9 +66,14 @@ class Growing:
 
     @property
     def bearable(self) -> int:
-        """The largest group for which there is room beside what a fold leaves and a request half as large."""
+        """Return the largest group that fits beside the compacted view and a request half as
+        large."""
         budget = self.budget
-        left = budget.keep_recent_tokens + budget.max_summary_tokens + budget.threshold // 20
+        left = (
+            budget.keep_recent_tokens
+            + budget.max_summary_tokens
+            + budget.threshold // 20
+        )
         return (budget.threshold - left) * 3 // 5
 
     def catch_up(self) -> None:
@@ -73,7 +81,7 @@ class Growing:
             self.live.append(entry)
 
     def step(self, share: float, *, asks: bool) -> None:
-        """The next tool group, or the answer that ends the turn and the next request: this share of what
+        """Append the next tool group, or an answer and the next request, of this share of what
         is bearable."""
         tokens = share * self.bearable
         if asks:
@@ -82,8 +90,9 @@ class Growing:
             self.built.step("read", filler(tokens, beside=45), path="a")
         self.catch_up()
 
-    def fold(self) -> Cut[ViewItem] | None:
-        """Fold into a summary of the greatest length, as the plan has it; None where there is no cut."""
+    def compaction(self) -> Cut[ViewItem] | None:
+        """Compact into a summary of maximum length by the plan; return None if there is no
+        cut."""
         planned = plan(self.live, self.budget, "threshold")
         if planned is None or planned.cut is None:
             return None
@@ -91,10 +100,12 @@ class Growing:
         entry: Entry = derive(before, self._after(before, planned.cut))
         self.built.add(entry)
         self.catch_up()
-        self.folds += 1
+        self.compactions += 1
         return planned.cut
 
-    def _after(self, before: list[BaseMessage], cut: Cut[ViewItem]) -> list[BaseMessage]:
+    def _after(
+        self, before: list[BaseMessage], cut: Cut[ViewItem]
+    ) -> list[BaseMessage]:
         frame = message_tokens(framed("0"))
         summary = framed(filler(self.budget.max_summary_tokens, beside=frame))
         kept = [cut.request, *cut.tail] if cut.request else cut.tail
@@ -102,8 +113,10 @@ class Growing:
 
 
 @settings(max_examples=examples(60))
-@given(budgets(), st.lists(st.floats(0.001, 1), min_size=1, max_size=12), st.integers(2, 7))
-def test_a_growing_session_is_folded_before_it_overflows_and_one_fold_never_triggers_the_next(
+@given(
+    budgets(), st.lists(st.floats(0.001, 1), min_size=1, max_size=12), st.integers(2, 7)
+)
+def test_a_growing_session_is_compacted_before_overflow_and_never_twice_in_a_row(
     budget: Budget, shares: list[float], turn_length: int
 ) -> None:
     session = Growing(budget)
@@ -113,16 +126,18 @@ def test_a_growing_session_is_folded_before_it_overflows_and_one_fold_never_trig
         assert session.size + LEAST_ANSWER <= budget.window + session.bearable
         if session.size >= budget.threshold:
             before = session.size
-            cut = session.fold()
-            assert cut is not None, "full, and nothing to fold"
+            cut = session.compaction()
+            assert cut is not None, "full, and nothing to compact"
             assert cut.tail, "nothing was kept"
-            assert session.size < budget.threshold, f"still full after a fold of {before}"
+            assert session.size < budget.threshold, (
+                f"still full after a compaction of {before}"
+            )
 
 
 @settings(max_examples=examples(60))
 @given(budgets())
-def test_below_the_threshold_no_fold_is_due(budget: Budget) -> None:
-    """Seen elsewhere: at 32k one triggers at 0 tokens, one at 576; at 1M one triggers at 17 %."""
+def test_below_the_threshold_no_compaction_is_due(budget: Budget) -> None:
+    """Seen elsewhere: one agent triggers at 0 tokens of 32k, one at 576; one at 17 % of 1M."""
     session = Growing(budget)
     session.built.system("You are careful.").user("Hello.")
     session.catch_up()

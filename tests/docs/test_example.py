@@ -1,4 +1,4 @@
-"""The example of a strategy of one's own: installed as anybody would, then used by the real program."""
+"""The example of a custom strategy: installed with pip, then used by the real program."""
 
 import json
 import os
@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.trust import brought, decide
-from foldline.context.invariants import broken
+from foldline.agent.trust import decide, folder_files
+from foldline.compaction.rewrite import GROUP_INCOMPLETE
 from foldline.history import Session
-from support.front_door import FrontDoor
+from foldline.view.rules import broken
+from support.command_line import CommandLine
 from support.history import History, history
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "foldline-questions"
@@ -28,7 +29,7 @@ class AsksTooMuch:
     async def compact(self, ctx): ...
 """
 
-TORN = """
+ILLEGAL = """
 class Torn:
     async def compact(self, ctx):
         return [m for m in ctx.history if m.type != "tool_result"]
@@ -37,22 +38,39 @@ class Torn:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed the example, and with it somebody's faulty modules."""
+    """Install the example with pip into a folder, next to faulty modules."""
     folder = tmp_path_factory.mktemp("example")
     source, site = folder / "foldline-questions", folder / "site"
     shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("__pycache__"))
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(site), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    options = [
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--disable-pip-version-check",
+        "--quiet",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        *options,
+        "--target",
+        str(site),
+        str(source),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=110, check=False
+    )
     assert done.returncode == 0, done.stderr
-    (site / "faulty_folding.py").write_text(FAULTY)
-    (site / "torn_folding.py").write_text(TORN)
+    (site / "faulty_compacting.py").write_text(FAULTY)
+    (site / "torn_compacting.py").write_text(ILLEGAL)
     return site
 
 
 @dataclass(frozen=True)
 class Program:
-    """The program as its console script starts it, in a house of its own, that folder on Python's path."""
+    """Run the program as its console script does, with its own home and that folder on Python's path."""
 
     site: Path
     home: Path
@@ -60,9 +78,15 @@ class Program:
 
     def __call__(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         environ = {
-            name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE_", "OPENAI_"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("FOLDLINE_", "OPENAI_"))
         }
-        environ |= {"PYTHONPATH": str(self.site), "FOLDLINE_HOME": str(self.home), "NO_COLOR": "1"}
+        environ |= {
+            "PYTHONPATH": str(self.site),
+            "FOLDLINE_HOME": str(self.home),
+            "NO_COLOR": "1",
+        }
         return subprocess.run(
             [str(Path(sys.executable).with_name("foldline")), *map(str, arguments)],
             cwd=self.cwd,
@@ -89,15 +113,21 @@ def program(site: Path, tmp_path: Path) -> Program:
 
 @pytest.fixture
 def session(program: Program, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A session where the program finds it: eight questions, each with a step and a long answer."""
-    return FrontDoor(program.home, program.cwd, capsys).keep(eight_questions().entries)
+    """Write a session of eight questions, each with a step and a long answer."""
+    return CommandLine(program.home, program.cwd, capsys).keep(
+        eight_questions().entries
+    )
 
 
 def eight_questions() -> History:
     built = history().system("You are Foldline.").instructions("Always run the linter.")
     for nth in range(8):
-        built.user(f"question {nth}").step("read", f"line of file {nth}\n" * 200, path=f"{nth}.py")
-        built.assistant(f"Answer {nth}: the decision is number {nth}. " + "And so on. " * 40)
+        built.user(f"question {nth}").step(
+            "read", f"line of file {nth}\n" * 200, path=f"{nth}.py"
+        )
+        built.assistant(
+            f"Answer {nth}: the decision is number {nth}. " + "And so on. " * 40
+        )
     return built
 
 
@@ -106,59 +136,93 @@ def questions(folder: Path) -> list[str]:
     return [item.message.text for item in view if item.kind == "user"]
 
 
-def test_the_installed_strategy_folds_a_session(program: Program, session: Path) -> None:
+def test_the_installed_strategy_compacts_a_session(
+    program: Program, session: Path
+) -> None:
     said = program.json("compact", session, "--strategy", OWN)
-    assert (said["strategy"], said["rung"], said["committed"]) == ("OnlyQuestions", "strategy", True)
+    assert (said["strategy"], said["rung"], said["committed"]) == (
+        "OnlyQuestions",
+        "strategy",
+        True,
+    )
     assert said["model_calls"] == 0
     assert said["tokens_after"] < said["tokens_before"]
     assert questions(session) == [f"question {nth}" for nth in range(8)]
     after = Session.open(session).projection
     assert broken(after) == []
     kinds = [item.kind for item in after.view]
-    assert kinds == ["system", "developer", *["user"] * 8, "assistant", "tool_result", "assistant"]
+    assert kinds == [
+        "system",
+        "developer",
+        *["user"] * 8,
+        "assistant",
+        "tool_result",
+        "assistant",
+    ]
 
 
-def test_its_constructor_gets_the_working_folder(program: Program, session: Path) -> None:
+def test_the_strategys_constructor_gets_the_working_folder(
+    program: Program, session: Path
+) -> None:
     (program.cwd / "keep-words.txt").write_text("3: 5:\n")
     program.json("compact", session, "--strategy", OWN)
     view = Session.open(session).projection.view
-    answers = [item.message.text[:8] for item in view if item.message.text.startswith("Answer")]
+    answers = [
+        item.message.text[:8] for item in view if item.message.text.startswith("Answer")
+    ]
     assert answers == ["Answer 3", "Answer 5", "Answer 7"]
 
 
-def test_a_prompt_that_does_not_fit_is_sent_after_a_fold_by_it(program: Program, session: Path) -> None:
-    done = program("run", "-c", "and now?", "--window", "8k", "--strategy", OWN, "--json")
+def test_the_strategy_compacts_before_a_prompt_that_does_not_fit(
+    program: Program, session: Path
+) -> None:
+    done = program(
+        "run", "-c", "and now?", "--window", "8k", "--strategy", OWN, "--json"
+    )
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stdout.splitlines()]
-    [fold] = [each["entry"] for each in said if each.get("entry", {}).get("type") == "compaction"]
-    assert (fold["strategy"], fold["rung"], fold["reason"]) == ("OnlyQuestions", "strategy", "threshold")
+    [compaction] = [
+        each["entry"]
+        for each in said
+        if each.get("entry", {}).get("type") == "compaction"
+    ]
+    assert (compaction["strategy"], compaction["rung"], compaction["reason"]) == (
+        "OnlyQuestions",
+        "strategy",
+        "threshold",
+    )
     assert questions(session) == [*(f"question {nth}" for nth in range(8)), "and now?"]
 
 
-def test_the_users_own_settings_can_name_it(program: Program, session: Path) -> None:
+def test_the_users_settings_can_name_the_strategy(
+    program: Program, session: Path
+) -> None:
     (program.home / "config.toml").write_text(f'[compaction]\nstrategy = "{OWN}"\n')
     assert program.json("compact", session)["strategy"] == "OnlyQuestions"
 
 
-def test_a_projects_settings_cannot(program: Program, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_projects_settings_cannot_name_the_strategy(
+    program: Program, session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (program.cwd / ".foldline.toml").write_text(f'[compaction]\nstrategy = "{OWN}"\n')
     monkeypatch.setenv("FOLDLINE_HOME", str(program.home))
-    decide(brought(program.cwd), "agreed")
+    decide(folder_files(program.cwd), "agreed")
     done = program("compact", session)
     assert done.returncode == 1
     assert ".foldline.toml" in done.stderr
     assert Session.open(session).projection.compactions() == []
 
 
-def test_a_result_that_is_not_legal_changes_nothing_but_in_a_full_window(
+def test_an_illegal_result_changes_nothing_unless_the_window_is_full(
     program: Program, session: Path
 ) -> None:
-    torn = ("compact", session, "--strategy", "torn_folding:Torn", "--json")
+    incomplete = GROUP_INCOMPLETE.partition("{")[0]
+    torn = ("compact", session, "--strategy", "torn_compacting:Torn", "--json")
     done = program(*torn)
-    assert (done.returncode, "torn" in done.stderr, done.stdout) == (1, True, "")
+    assert (done.returncode, incomplete in done.stderr, done.stdout) == (1, True, "")
     assert Session.open(session).projection.compactions() == []
     done = program(*torn, "--window", "8k")
-    assert (done.returncode, "torn" in done.stderr) == (0, True)
+    assert (done.returncode, incomplete in done.stderr) == (0, True)
     assert json.loads(done.stdout)["rung"] != "strategy"
 
 
@@ -166,22 +230,38 @@ def test_a_result_that_is_not_legal_changes_nothing_but_in_a_full_window(
     ("name", "says"),
     [
         ("foldline_answers:OnlyAnswers", "no module foldline_answers"),
-        ("foldline_questions:OnlyAnswers", "foldline_questions has no class OnlyAnswers"),
-        ("faulty_folding:NoMethod", "no method compact(ctx)"),
-        ("faulty_folding:AsksTooMuch", "asks for database: dict"),
+        (
+            "foldline_questions:OnlyAnswers",
+            "foldline_questions has no class OnlyAnswers",
+        ),
+        ("faulty_compacting:NoMethod", "no method compact(ctx)"),
+        ("faulty_compacting:AsksTooMuch", "database: dict"),
     ],
 )
-def test_what_cannot_be_loaded_is_one_sentence_and_nothing_is_folded(
+def test_an_unloadable_strategy_is_one_sentence_and_compacts_nothing(
     program: Program, session: Path, name: str, says: str
 ) -> None:
     refused_with(says, program, session, "compact", session, "--strategy", name)
 
 
-def test_no_prompt_is_sent_with_a_strategy_that_cannot_be_loaded(program: Program, session: Path) -> None:
-    refused_with("no module nowhere", program, session, "run", "-c", "go on", "--strategy", "nowhere:Thing")
+def test_no_prompt_is_sent_with_an_unloadable_strategy(
+    program: Program, session: Path
+) -> None:
+    refused_with(
+        "no module nowhere",
+        program,
+        session,
+        "run",
+        "-c",
+        "go on",
+        "--strategy",
+        "nowhere:Thing",
+    )
 
 
-def refused_with(says: str, program: Program, session: Path, *arguments: str | Path) -> None:
+def refused_with(
+    says: str, program: Program, session: Path, *arguments: str | Path
+) -> None:
     before = (session / "events.jsonl").read_bytes()
     done = program(*arguments)
     assert (done.returncode, done.stdout) == (1, "")

@@ -1,4 +1,4 @@
-"""The page of strategies: its table is what there is, its examples are the packages beside it."""
+"""The page of strategies: its table is complete, and its examples match the example packages."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from foldline.compaction import BUILT_IN, CompactionStrategy, load_strategy, propose
-from foldline.context.budget import Budget
-from foldline.context.invariants import broken
+from foldline.view.budget import Budget
+from foldline.view.rules import broken
 from support.history import call, history
 from support.llm import ScriptedLLM
 
@@ -17,14 +17,23 @@ EXAMPLES = DOCS / "examples"
 
 
 def test_the_table_lists_every_built_in_strategy_in_its_order() -> None:
-    listed = re.findall(r"^\| `([\w-]+)` \| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(
+        r"^\| `([\w-]+)` \| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert listed == [(name, kind.__name__) for name, kind in BUILT_IN.items()]
 
 
-def test_the_page_shows_the_code_of_the_packages_as_it_is() -> None:
-    shown = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    packages = [EXAMPLES / f"foldline-{name}/src/foldline_{name}" for name in ("questions", "verbatim")]
-    assert shown == [(package / "__init__.py").read_text(encoding="utf-8") for package in packages]
+def test_the_page_shows_the_current_code_of_the_packages() -> None:
+    shown = re.findall(
+        r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    packages = [
+        EXAMPLES / f"foldline-{name}/src/foldline_{name}"
+        for name in ("questions", "verbatim")
+    ]
+    assert shown == [
+        (package / "__init__.py").read_text(encoding="utf-8") for package in packages
+    ]
 
 
 @pytest.fixture
@@ -33,19 +42,27 @@ def verbatim(monkeypatch: pytest.MonkeyPatch) -> CompactionStrategy:
     return load_strategy("foldline_verbatim:Verbatim")
 
 
-async def test_verbatim_quotes_user_text_and_one_line_a_call_with_its_outcome_never_a_quote_of_a_quote(
+async def test_verbatim_quotes_user_text_and_one_line_per_call_without_nested_quotes(
     verbatim: CompactionStrategy,
 ) -> None:
     built = history().system("s").instructions("Run the linter.")
-    built.user("Fix the import.\nNever touch schema.sql.").step("read", "line\n" * 900, path="src/a.py")
+    built.user("Fix the import.\nNever touch schema.sql.").step(
+        "read", "line\n" * 900, path="src/a.py"
+    )
     built.assistant(calls=[call("bash", command="pytest -q")])
-    built.result("E   ImportError: no module named shop\nexit 1", error=True).assistant("Fixed.")
+    built.result("E   ImportError: no module named shop\nexit 1", error=True).assistant(
+        "Fixed."
+    )
     built.turn("and b", "text\n" * 900).turn("and c", "text\n" * 900)
     for _ in range(2):
         budget = Budget(32_768, 4_096, 700, 1_600, 0.75)
         llm = ScriptedLLM()
         proposal = await propose(
-            built.projection(), strategy=verbatim, llm=llm, budget=budget, reason="manual"
+            built.projection(),
+            strategy=verbatim,
+            llm=llm,
+            budget=budget,
+            reason="manual",
         )
         assert proposal is not None
         built.add(proposal.entry)

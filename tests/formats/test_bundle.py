@@ -15,38 +15,50 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.calls import paired
-from foldline.context.projection import project
-from foldline.context.proof import digest_of
 from foldline.formats import bundle, read_foreign
 from foldline.formats.bundle import is_member, read_bundle, unpack, write_bundle
 from foldline.formats.export import Original, only_view
 from foldline.formats.redaction import redacted
 from foldline.formats.subagents import keep_subagents, originals_of, subagents_of
 from foldline.history import Session, read_log
+from foldline.past.proof import digest_of
 from foldline.protocol import FileImage, FoldlineError, RequestRecord
+from foldline.view.calls import paired
+from foldline.view.projection import project
+from support.fake_secrets import SHAPES
 from support.history import IMAGE, History, call, history
 from support.limits import examples
-from support.planted import SHAPES
-from support.recorded import SHARED, needs_recorded
-from support.session_trees import TREES, Tree, shape
-from support.session_trees import kept as kept_tree
+from support.recordings import SHARED, needs_recorded
+from support.sentences import pattern
+from support.session_trees import TREES, Tree, tree_contents
+from support.session_trees import write_tree as kept_tree
 
 CONTENT = b"before\n"
 CONTENT_NAME = "contents/" + hashlib.sha256(CONTENT).hexdigest()
 
 
 def worked() -> History:
-    """A session with a request that is proved, an image, a fold's worth of text, a rewind and a pin."""
+    """A session with a request that is proved, an image, a compaction's worth of text, a rewind and a pin."""
     story = history().system("You help.").user("look", images=1)
-    story.checkpoint(1, FileImage(path="a.py", before=hashlib.sha256(CONTENT).hexdigest()))
-    story.step("bash", "out\n" * 50, full_output="/home/outputs/1.txt", command="ls \u202e 日本")
-    story.user("again").assistant("Sure.", thinking="hm", calls=[call("read", path="a.py")]).result(
-        "x\u0000y"
+    story.checkpoint(
+        1, FileImage(path="a.py", before=hashlib.sha256(CONTENT).hexdigest())
     )
+    story.step(
+        "bash",
+        "out\n" * 50,
+        full_output="/home/outputs/1.txt",
+        command="ls \u202e 日本",
+    )
+    story.user("again").assistant(
+        "Sure.", thinking="hm", calls=[call("read", path="a.py")]
+    ).result("x\u0000y")
     story.edit("pin", 1).revert(1, kept=1, message="skip it").user("third")
     sent = paired(item.message for item in story.projection().view)
-    story.add(RequestRecord(digest=digest_of(sent), model="m", after=story.last, view_items=len(sent)))
+    story.add(
+        RequestRecord(
+            digest=digest_of(sent), model="m", after=story.last, view_items=len(sent)
+        )
+    )
     return story.assistant("Done.")
 
 
@@ -57,7 +69,10 @@ def kept(tmp_path: Path, story: History) -> Path:
     session.close()
     assert session.path is not None
     folder = session.path.parent
-    for name, data in {"outputs/1.txt": b"whole\xff output", CONTENT_NAME: CONTENT}.items():
+    for name, data in {
+        "outputs/1.txt": b"whole\xff output",
+        CONTENT_NAME: CONTENT,
+    }.items():
         (folder / name).parent.mkdir()
         (folder / name).write_bytes(data)
     return folder
@@ -74,11 +89,14 @@ def members(packed: bytes) -> dict[str, bytes]:
 
 
 def next_request(path: Path) -> str:
-    return digest_of(paired(item.message for item in project(read_foreign(path).entries).view))
+    return digest_of(
+        paired(item.message for item in project(read_foreign(path).entries).view)
+    )
 
 
 def packed(
-    files: Mapping[str, bytes], change: Callable[[zipfile.ZipInfo], None] = lambda info: None
+    files: Mapping[str, bytes],
+    change: Callable[[zipfile.ZipInfo], None] = lambda info: None,
 ) -> bytes:
     """A session file as anybody could make it."""
     data = io.BytesIO()
@@ -93,7 +111,10 @@ def packed(
 
 MANIFEST = json.dumps({"format": "foldline-session", "version": 1}).encode()
 HEADER = b'{"type":"session","version":1,"id":"x","created_at":"2026-01-01T00:00:00Z","cwd":"/w"}\n'
-SOUND = {"manifest.json": MANIFEST, "events.jsonl": HEADER + b'{"type":"clear","index":0}\n'}
+SOUND = {
+    "manifest.json": MANIFEST,
+    "events.jsonl": HEADER + b'{"type":"clear","index":0}\n',
+}
 
 
 # --- what goes in comes out ---------------------------------------------------------------------------
@@ -128,7 +149,9 @@ def test_the_same_session_gives_the_same_file(tmp_path: Path) -> None:
     assert write_bundle(original).data == write_bundle(original).data
 
 
-def test_links_and_names_that_could_not_be_read_again_are_left_out_and_named(tmp_path: Path) -> None:
+def test_links_and_names_that_could_not_be_read_again_are_left_out_and_named(
+    tmp_path: Path,
+) -> None:
     folder = kept(tmp_path, worked())
     (tmp_path / "secret").write_text("of somebody else")
     (folder / "outputs" / "link.txt").symlink_to(tmp_path / "secret")
@@ -138,12 +161,15 @@ def test_links_and_names_that_could_not_be_read_again_are_left_out_and_named(tmp
     out = members(written.data)
     assert not any(name.endswith(("link.txt", "a:b")) for name in out)
     assert json.loads(out["manifest.json"])["left_out"] == {
-        f"outputs/{name}": "its name is none of a session's files" for name in ("a:b", "a\udcff")
+        f"outputs/{name}": "not a name of a session's file"
+        for name in ("a:b", "a\udcff")
     }
     assert len(written.notes) == 1
 
 
-def test_redacted_contents_stay_at_home_for_they_would_not_be_what_their_names_say(tmp_path: Path) -> None:
+def test_redacted_contents_stay_at_home_for_they_would_not_be_what_their_names_say(
+    tmp_path: Path,
+) -> None:
     secret = SHAPES["GitHub token"]
     digest = hashlib.sha256(secret.encode()).hexdigest()
     story = worked().checkpoint(2, FileImage(path=".env", after=digest))
@@ -163,9 +189,15 @@ def test_a_session_file_is_read_like_the_session_it_was_made_of(tmp_path: Path) 
     path = tmp_path / "a.foldline"
     path.write_bytes(write_bundle(exported(folder)).data)
     found, ours = read_foreign(path), read_foreign(folder)
-    assert (found.header, found.entries, found.damage) == (ours.header, ours.entries, ours.damage)
+    assert (found.header, found.entries, found.damage) == (
+        ours.header,
+        ours.entries,
+        ours.damage,
+    )
     assert next_request(path) == next_request(folder)
-    assert IMAGE in [part for item in project(found.entries).view for part in item.message.parts]
+    assert IMAGE in [
+        part for item in project(found.entries).view for part in item.message.parts
+    ]
 
 
 def test_side_files_are_unpacked_for_their_owner_only(tmp_path: Path) -> None:
@@ -180,7 +212,9 @@ def test_side_files_are_unpacked_for_their_owner_only(tmp_path: Path) -> None:
 
 
 @needs_recorded
-@pytest.mark.parametrize("file", ["claude-code/entire-manual-compact.jsonl", "pi/prsui-v3-a.jsonl"])
+@pytest.mark.parametrize(
+    "file", ["claude-code/entire-manual-compact.jsonl", "pi/prsui-v3-a.jsonl"]
+)
 def test_another_agents_session_travels_as_ours(file: str, tmp_path: Path) -> None:
     found = read_foreign(SHARED / file)
     original = Original(found.header, found.entries, project(found.entries))
@@ -199,7 +233,9 @@ def test_another_agents_session_travels_as_ours(file: str, tmp_path: Path) -> No
      "lock", "outputs\\x", "outputs/c:x", "contents/" + "g" * 64, "contents/" + "a" * 63, "outputs/",
      "OUTPUTS/x", "outputs/a\n", "outputs/\x00", "outputs/" + "日" * 90, "holder.json"],
 )  # fmt: skip
-def test_a_name_that_is_none_of_a_sessions_files_is_ignored(name: str, tmp_path: Path) -> None:
+def test_a_name_that_is_none_of_a_sessions_files_is_ignored(
+    name: str, tmp_path: Path
+) -> None:
     assert not is_member(name)
     path, target = tmp_path / "a.foldline", tmp_path / "deep" / "new"
     path.write_bytes(packed({**SOUND, name: b"evil"}))
@@ -231,7 +267,10 @@ def _encrypted() -> bytes:
 
 def _twice() -> bytes:
     data = io.BytesIO(packed(SOUND))
-    with zipfile.ZipFile(data, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+    with (
+        zipfile.ZipFile(data, "a") as archive,
+        pytest.warns(UserWarning, match="Duplicate"),
+    ):
         archive.writestr("events.jsonl", HEADER)
     return data.getvalue()
 
@@ -245,22 +284,46 @@ def _damaged() -> bytes:
 
 ZEROS = bytes(35 * 1024**2)
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "another zip": (lambda: packed({"a.txt": b"x"}), "no session that `foldline export` made"),
-    "no history": (lambda: packed({"manifest.json": MANIFEST}), "no session that"),
-    "no manifest": (lambda: packed({"events.jsonl": HEADER}), "no session that"),
-    "another's manifest": (lambda: packed({**SOUND, "manifest.json": b'{"format":"x"}'}), "no session that"),
+    "another zip": (
+        lambda: packed({"a.txt": b"x"}),
+        pattern(bundle.OTHER_ZIP),
+    ),
+    "no history": (
+        lambda: packed({"manifest.json": MANIFEST}),
+        pattern(bundle.OTHER_ZIP),
+    ),
+    "no manifest": (
+        lambda: packed({"events.jsonl": HEADER}),
+        pattern(bundle.OTHER_ZIP),
+    ),
+    "another's manifest": (
+        lambda: packed({**SOUND, "manifest.json": b'{"format":"x"}'}),
+        pattern(bundle.OTHER_ZIP),
+    ),
     "a newer one": (
         lambda: packed({**SOUND, "manifest.json": MANIFEST.replace(b"1}", b"2}")}),
         "written by a newer Foldline",
     ),
-    "a link": (lambda: packed({**SOUND, "outputs/x": b"/etc/passwd"}, _link), "holds links"),
-    "another packing": (lambda: packed(SOUND, _as_bzip2), "packed in a way that no session file is"),
+    "a link": (
+        lambda: packed({**SOUND, "outputs/x": b"/etc/passwd"}, _link),
+        "contains links",
+    ),
+    "another packing": (
+        lambda: packed(SOUND, _as_bzip2),
+        "compressed in a way that session files never are",
+    ),
     "encrypted": (_encrypted, "is encrypted"),
-    "a name twice": (_twice, r"holds events\.jsonl more than once"),
-    "a bomb": (lambda: packed({**SOUND, "outputs/x": ZEROS, "outputs/y": ZEROS}), "times its size"),
-    "cut off": (lambda: packed(SOUND)[:-30], "cut off or damaged"),
-    "damaged": (_damaged, "damaged where its history is"),
-    "not our events": (lambda: packed({**SOUND, "events.jsonl": b"hello\n"}), "does not begin like one of"),
+    "a name twice": (_twice, r"contains events\.jsonl more than once"),
+    "a bomb": (
+        lambda: packed({**SOUND, "outputs/x": ZEROS, "outputs/y": ZEROS}),
+        "times its size",
+    ),
+    "cut off": (lambda: packed(SOUND)[:-30], pattern(bundle.DAMAGED)),
+    "damaged": (_damaged, pattern(bundle.DAMAGED)),
+    "not our events": (
+        lambda: packed({**SOUND, "events.jsonl": b"hello\n"}),
+        "does not begin with the header of",
+    ),
 }
 
 
@@ -285,35 +348,46 @@ def test_more_than_a_session_could_be_is_refused_before_it_is_unpacked(
         read_bundle(data, tmp_path)
     monkeypatch.setattr(bundle, "MOST_BYTES", 10_000)
     monkeypatch.setattr(bundle, "MOST_MEMBERS", 2)
-    with pytest.raises(FoldlineError, match="holds 3 files"):
+    with pytest.raises(FoldlineError, match="contains 3 files"):
         read_bundle(data, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("limit", "name"), [("MOST_HISTORY", "events.jsonl"), ("MOST_SIDE_FILE", "outputs/x")]
+    ("limit", "name"),
+    [("MOST_HISTORY", "events.jsonl"), ("MOST_SIDE_FILE", "outputs/x")],
 )
 def test_no_member_is_unpacked_that_memory_may_not_hold(
     limit: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, limit, 10)
-    with pytest.raises(FoldlineError, match=f"holds {name} of 0 MB unpacked, and 0 MB is the most"):
+    with pytest.raises(
+        FoldlineError, match=f"contains {name} with 0 MB unpacked; the maximum is 0 MB"
+    ):
         read_bundle(packed({**SOUND, "outputs/x": b"1234567890a"}), tmp_path)
 
 
 def test_a_content_that_is_not_what_its_name_says_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.foldline"
-    path.write_bytes(packed({**SOUND, CONTENT_NAME: b"something else", "outputs/1": b"fine"}))
+    path.write_bytes(
+        packed({**SOUND, CONTENT_NAME: b"something else", "outputs/1": b"fine"})
+    )
     (tmp_path / "new").mkdir()
     assert unpack(path, tmp_path / "new") == [CONTENT_NAME]
-    assert [file.name for file in (tmp_path / "new").rglob("*") if file.is_file()] == ["1"]
+    assert [file.name for file in (tmp_path / "new").rglob("*") if file.is_file()] == [
+        "1"
+    ]
 
 
 @given(st.data())
 @settings(max_examples=examples(60))
-def test_a_file_with_any_bytes_changed_is_read_or_refused_in_a_sentence(data: st.DataObject) -> None:
+def test_a_file_with_any_bytes_changed_is_read_or_refused_in_a_sentence(
+    data: st.DataObject,
+) -> None:
     sound = bytearray(packed({**SOUND, "outputs/1": b"text " * 20}))
     for _ in range(data.draw(st.integers(1, 4))):
-        sound[data.draw(st.integers(4, len(sound) - 1))] = data.draw(st.integers(0, 255))
+        sound[data.draw(st.integers(4, len(sound) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
     try:
         bundle = read_bundle(bytes(sound), Path("a.foldline"))
     except FoldlineError:
@@ -332,22 +406,30 @@ def test_a_tree_arrives_as_it_left(tree: Tree) -> None:
         loaded = read_log(events)
         children = originals_of(subagents_of(events, loaded.entries), events)
         original = Original(
-            loaded.header, loaded.entries, project(loaded.entries), events.parent, children=children
+            loaded.header,
+            loaded.entries,
+            project(loaded.entries),
+            events.parent,
+            children=children,
         )
         file = Path(place, "it.foldline")
         file.write_bytes(write_bundle(original).data)
         found = read_foreign(file)
         copy = kept_tree(Path(place, "there"), {})
         keep_subagents(found.children, copy, "/x", str)
-        there, here = shape(copy), shape(events)
+        there, here = tree_contents(copy), tree_contents(events)
         assert {name: text for name, text in there.items() if "/" in name} == {
             name: text for name, text in here.items() if "/" in name
         }
         assert list(found.entries) == list(loaded.entries)
 
 
-@pytest.mark.parametrize("folder", ["children/../x", "children/.a", "children/a b", "children//x", "other/a"])
-def test_a_history_in_any_other_folder_is_no_subagent(tmp_path: Path, folder: str) -> None:
+@pytest.mark.parametrize(
+    "folder", ["children/../x", "children/.a", "children/a b", "children//x", "other/a"]
+)
+def test_a_history_in_any_other_folder_is_no_subagent(
+    tmp_path: Path, folder: str
+) -> None:
     data = write_bundle(original_in(kept(tmp_path, worked()))).data
     file = tmp_path / "it.foldline"
     file.write_bytes(data)

@@ -39,7 +39,11 @@ def test_claude_code_is_found_in_its_old_and_its_new_folder(homes: AgentHomes) -
         ("PI_CODING_AGENT_SESSION_DIR", "pi", "a.jsonl"),
         ("KIMI_SHARE_DIR", "kimi-cli", "sessions/0/k1/context.jsonl"),
         ("KIMI_CODE_HOME", "kimi-cli", "sessions/wd_x/k1/agents/main/wire.jsonl"),
-        ("GEMINI_CLI_HOME", "gemini-cli", ".gemini/tmp/p/chats/session-2026-01-02T03-04-abcdef01.jsonl"),
+        (
+            "GEMINI_CLI_HOME",
+            "gemini-cli",
+            ".gemini/tmp/p/chats/session-2026-01-02T03-04-abcdef01.jsonl",
+        ),
         ("QWEN_HOME", "qwen-code", "projects/-x/chats/q1.jsonl"),
         ("COPILOT_HOME", "copilot", "session-state/c1/events.jsonl"),
         ("VIBE_HOME", "mistral-vibe", "logs/session/unified/v1/CURRENT"),
@@ -47,7 +51,11 @@ def test_claude_code_is_found_in_its_old_and_its_new_folder(homes: AgentHomes) -
     ],
 )
 def test_a_variable_of_the_environment_names_another_folder(
-    homes: AgentHomes, monkeypatch: pytest.MonkeyPatch, variable: str, agent: str, place: str
+    homes: AgentHomes,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    agent: str,
+    place: str,
 ) -> None:
     path = homes.put(f"elsewhere/{place}")
     assert _files(agent) == set()
@@ -55,7 +63,9 @@ def test_a_variable_of_the_environment_names_another_folder(
     assert _files(agent) == {path}
 
 
-def test_a_session_that_gemini_went_on_with_in_its_new_form_is_one(homes: AgentHomes) -> None:
+def test_a_session_that_gemini_went_on_with_in_its_new_form_is_one(
+    homes: AgentHomes,
+) -> None:
     old = homes.put(".gemini/tmp/p/chats/session-a.json")
     homes.put(".gemini/tmp/p/chats/session-b.json")
     new = homes.put(".gemini/tmp/p/chats/session-b.jsonl")
@@ -91,7 +101,9 @@ def test_a_folder_of_kimi_is_one_session(homes: AgentHomes) -> None:
     assert _files("kimi-cli") == {context, wire}
 
 
-def test_an_old_session_of_kimi_is_a_file_until_it_was_moved_into_a_folder(homes: AgentHomes) -> None:
+def test_an_old_session_of_kimi_is_a_file_until_it_was_moved_into_a_folder(
+    homes: AgentHomes,
+) -> None:
     old = homes.put(".kimi/sessions/0/aa.jsonl")
     homes.put(".kimi/sessions/0/aa_1.jsonl")
     homes.put(".kimi/sessions/0/bb.jsonl")

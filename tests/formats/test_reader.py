@@ -6,8 +6,8 @@ import pytest
 
 from foldline.formats import ForeignSession, read_foreign
 from foldline.formats.base import Counted
-from foldline.formats.parts import by_kind
-from foldline.formats.reader import checked
+from foldline.formats.parts import UNKNOWN_RECORDS, by_kind
+from foldline.formats.reader import MESSAGES_DIFFER, NO_MESSAGES, NOTHING_READ, checked
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -28,8 +28,12 @@ PATH = Path("/x/session.jsonl")
 
 
 def check(*entries: Entry, counted: tuple[Counted, ...] = ()) -> tuple[str, ...]:
-    placed = [entry.model_copy(update={"index": index}) for index, entry in enumerate(entries)]
-    return checked(ForeignSession("pi", HEADER, placed, Damage(), (), counted), "pi", PATH).notes
+    placed = [
+        entry.model_copy(update={"index": index}) for index, entry in enumerate(entries)
+    ]
+    return checked(
+        ForeignSession("pi", HEADER, placed, Damage(), (), counted), "pi", PATH
+    ).notes
 
 
 def unknown(name: str) -> Unknown:
@@ -49,38 +53,48 @@ def test_many_records_without_a_message_are_an_error_that_names_their_kinds() ->
     with pytest.raises(FoldlineError) as refusal:
         check(prompt, *[unknown("turn")] * 7, *[unknown("event")] * 3)
     assert str(refusal.value) == (
-        "/x/session.jsonl has 10 records of pi, and none of them became a message: this version of the "
-        "format is not known here (kinds of records: turn (7), event (3))."
+        NOTHING_READ.format(
+            path="/x/session.jsonl", count=10, title="pi", kinds="turn (7), event (3)"
+        )
     )
 
 
 def test_a_session_that_was_opened_and_left_is_no_error_but_said() -> None:
-    assert check(unknown("model_change"), unknown("label")) == ("There is no message in it.",)
+    assert check(unknown("model_change"), unknown("label")) == (NO_MESSAGES,)
 
 
 def test_a_session_that_was_cleared_at_its_end_is_as_it_was_left() -> None:
     assert check(*[said("hi")] * 10, Clear()) == ()
 
 
-def test_a_file_of_many_records_and_no_message_is_refused_when_it_is_read(tmp_path: Path) -> None:
-    header = {"type": "session", "id": "p", "timestamp": "2026-01-02T03:04:05Z", "cwd": "/x"}
+def test_a_file_of_many_records_and_no_message_is_refused_when_it_is_read(
+    tmp_path: Path,
+) -> None:
+    header = {
+        "type": "session",
+        "id": "p",
+        "timestamp": "2026-01-02T03:04:05Z",
+        "cwd": "/x",
+    }
     records = [header, *[{"type": "label", "targetId": "a"}] * 12]
     path = tmp_path / "session.jsonl"
     path.write_text("\n".join(map(json.dumps, records)))
-    with pytest.raises(FoldlineError, match="12 records of pi, and none of them became a message"):
+    with pytest.raises(
+        FoldlineError, match="12 records of pi, but none could be read as a message"
+    ):
         read_foreign(path)
 
 
-def test_the_count_of_messages_in_the_file_is_held_against_the_view_of_that_moment() -> None:
+def test_the_count_of_messages_in_the_file_is_held_against_the_view_of_that_moment() -> (
+    None
+):
     talk = [said("a"), answered("b", 0), *[said("c")] * 20]
     assert check(*talk, counted=(Counted(2, 2), Counted(20, 19))) == ()
     assert check(*talk, counted=(Counted(2, 2), Counted(20, 5))) == (
-        "By the file's own count, the last request had 5 messages; the view there has 20: something that "
-        "changed the context was not understood.",
+        MESSAGES_DIFFER.format(counted=5, shown=20),
     )
-    assert check(*talk, counted=(Counted(22, 5),))[0].endswith(
-        "the view there has 22: something that changed the context was not understood."
-    )
+    [note] = check(*talk, counted=(Counted(22, 5),))
+    assert note == MESSAGES_DIFFER.format(counted=5, shown=22)
 
 
 @pytest.mark.parametrize(
@@ -97,21 +111,27 @@ def test_reported_prompt_tokens_are_held_against_what_was_read(
     length: int, reported: int, difference: str
 ) -> None:
     notes = check(said("word " * (length // 5)), answered("yes", reported))
-    assert [note.rpartition(": ")[2] for note in notes] == ([f"{difference}."] if difference else [])
+    assert [note.rpartition(": ")[2] for note in notes] == (
+        [f"{difference}."] if difference else []
+    )
 
 
 def test_a_report_says_nothing_of_a_view_that_was_changed_since() -> None:
-    assert check(said("word " * 80_000), answered("yes", 2_000), Clear(), said("on")) == ()
+    assert (
+        check(said("word " * 80_000), answered("yes", 2_000), Clear(), said("on")) == ()
+    )
 
 
 def test_what_is_left_out_is_named_most_frequent_first_and_not_without_end() -> None:
     assert by_kind(["a", "b", "b"]) == "b (2), a (1)"
-    assert by_kind(map(str, range(10))).endswith("7 (1), 2 more kinds (2)")
+    assert by_kind(map(str, range(10))).endswith("7 (1), 2 more types (2)")
 
 
 def test_records_that_are_known_to_say_nothing_are_not_named() -> None:
     log = Transcript("kimi")
-    for entry in (unknown("llm.request"), unknown("spine.fold"), said("hi")):
+    for entry in (unknown("llm.request"), unknown("spine.compaction"), said("hi")):
         log.add(entry)
-    assert log.notes(("llm.",)) == ("Not in the view, records of kinds unknown here: spine.fold (1).",)
+    assert log.notes(("llm.",)) == (
+        UNKNOWN_RECORDS.format(kinds="spine.compaction (1)"),
+    )
     assert log.notes(("llm.", "spine.")) == ()

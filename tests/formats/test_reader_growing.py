@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import read_foreign, reader
-from foldline.formats.reader import Rereader
+from foldline.formats.reader import STILL_SHOWN, TOO_LARGE, Rereader
 from foldline.history import Session
 from foldline.history.follower import NoLongerFollowed
 from foldline.protocol import AssistantMessage
 from support.claude_code_rows import Record, piece, text, user
-from support.recorded import SHARED, needs_recorded
+from support.recordings import SHARED, needs_recorded
+from support.sentences import pattern
 
 
 class Written:
@@ -25,8 +26,16 @@ class Written:
         with self.path.open("a") as file:
             for record in records:
                 name = f"u{self.path.stat().st_size}-{id(record)}"
-                row = {"uuid": name, "parentUuid": self._last, "sessionId": "s-1", "cwd": "/x", **record}
-                file.write(json.dumps({"timestamp": "2026-01-02T03:04:05.678Z", **row}) + "\n")
+                row = {
+                    "uuid": name,
+                    "parentUuid": self._last,
+                    "sessionId": "s-1",
+                    "cwd": "/x",
+                    **record,
+                }
+                file.write(
+                    json.dumps({"timestamp": "2026-01-02T03:04:05.678Z", **row}) + "\n"
+                )
                 self._last = name
 
 
@@ -39,7 +48,9 @@ def file(tmp_path: Path) -> Written:
 
 def reading(file: Written) -> Rereader:
     found = read_foreign(file.path)
-    return Rereader(file.path, found.format, Session.from_entries(found.header, found.entries))
+    return Rereader(
+        file.path, found.format, Session.from_entries(found.header, found.entries)
+    )
 
 
 def test_new_entries_are_taken_in_and_the_projection_stays(file: Written) -> None:
@@ -63,7 +74,9 @@ def test_an_answer_that_grew_is_read_anew(file: Written) -> None:
     assert list(rereader.session.entries) == list(read_foreign(file.path).entries)
 
 
-def test_an_unchanged_file_is_not_read(file: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_file_is_not_read(
+    file: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rereader = reading(file)
     monkeypatch.setattr(reader, "read_foreign", lambda *_: pytest.fail("it was read"))
     assert rereader.look().session is None
@@ -76,14 +89,16 @@ def test_a_file_too_large_to_be_read_again_and_again_is_said(
     monkeypatch.setattr(reader, "LIMIT", 10)
     assert rereader.look().session is None, "it is as it was"
     file.add(user("more"))
-    with pytest.raises(NoLongerFollowed, match="has changed: open it again"):
+    with pytest.raises(NoLongerFollowed, match=pattern(TOO_LARGE)):
         rereader.look()
 
 
 def test_a_file_that_is_no_session_any_more_is_said(file: Written) -> None:
     rereader = reading(file)
     file.path.write_text("something else\n")
-    with pytest.raises(NoLongerFollowed, match=r"has no record of Claude Code: .* stays"):
+    with pytest.raises(
+        NoLongerFollowed, match=f"has no Claude Code records: .* {STILL_SHOWN}"
+    ):
         rereader.look()
     file.path.unlink()
     with pytest.raises(NoLongerFollowed, match="moved or deleted"):
@@ -91,9 +106,17 @@ def test_a_file_that_is_no_session_any_more_is_said(file: Written) -> None:
 
 
 @needs_recorded
-def test_a_recorded_session_that_grows_line_by_line_comes_to_itself(tmp_path: Path) -> None:
-    found = sorted((SHARED / "claude-code").rglob("*.jsonl"), key=lambda path: path.stat().st_size)
-    lines = next(path for path in found if path.stat().st_size > 100_000).read_bytes().splitlines(True)
+def test_a_recorded_session_that_grows_line_by_line_comes_to_itself(
+    tmp_path: Path,
+) -> None:
+    found = sorted(
+        (SHARED / "claude-code").rglob("*.jsonl"), key=lambda path: path.stat().st_size
+    )
+    lines = (
+        next(path for path in found if path.stat().st_size > 100_000)
+        .read_bytes()
+        .splitlines(True)
+    )
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"".join(lines[:-12]))
     rereader = reading(Written(path))

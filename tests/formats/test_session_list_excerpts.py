@@ -16,7 +16,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(st.lists(st.text("abx", max_size=30), max_size=30), st.booleans())
-def test_an_excerpt_is_whole_lines_in_order_and_none_twice(file: Path, texts: list[str], ends: bool) -> None:
+def test_an_excerpt_is_whole_lines_in_order_and_none_twice(
+    file: Path, texts: list[str], ends: bool
+) -> None:
     """Also where a step or the tail begins in the middle of a line, or between two."""
     lines = [f"{place:02}{text}".encode() for place, text in enumerate(texts)]
     file.write_bytes(b"\n".join(lines) + (b"\n" if ends else b""))
@@ -29,7 +31,9 @@ def test_an_excerpt_is_whole_lines_in_order_and_none_twice(file: Path, texts: li
             assert picked[-1:] in ([], lines[-1:]) or len(lines[-1]) > 58
 
 
-def test_however_long_the_file_an_excerpt_is_its_beginning_and_its_end(file: Path) -> None:
+def test_however_long_the_file_an_excerpt_is_its_beginning_and_its_end(
+    file: Path,
+) -> None:
     file.write_bytes(b"first\n" + (b"x" * 9_999 + b"\n") * 400 + b"last\n")
     sizes = [len(made) for made in excerpts(file)]
     assert [size < (32 + 24) * 1024 for size in sizes] == [True, False, False]
@@ -42,7 +46,12 @@ def test_a_session_may_begin_in_another_file(file: Path) -> None:
     file.write_bytes(b"later\nlast\n")
     begun = file.with_name("begun.jsonl")
     begun.write_bytes(b"first\nsecond\n")
-    assert next(excerpts(file, begun)).splitlines() == [b"first", b"second", b"later", b"last"]
+    assert next(excerpts(file, begun)).splitlines() == [
+        b"first",
+        b"second",
+        b"later",
+        b"last",
+    ]
 
 
 def test_an_empty_file_has_an_empty_excerpt(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Kept contents: named by what they are, written once, never believed when they are something else."""
+"""Kept file contents are named by their digest, written once, and ignored if damaged."""
 
 import os
 import stat
@@ -10,13 +10,18 @@ from foldline.history import CONTENTS, Contents, content_id
 from foldline.history import contents as module
 
 
-def test_what_is_kept_can_be_read_under_its_name(tmp_path: Path) -> None:
+def test_a_kept_content_can_be_read_under_its_name(tmp_path: Path) -> None:
     contents = Contents(tmp_path)
     name = contents.keep(b"\0 any bytes \xff")
-    assert name == content_id(b"\0 any bytes \xff") and contents.read(name) == b"\0 any bytes \xff"
+    assert (
+        name == content_id(b"\0 any bytes \xff")
+        and contents.read(name) == b"\0 any bytes \xff"
+    )
 
 
-def test_the_same_content_is_kept_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
+def test_the_same_content_is_kept_once_and_readable_only_by_its_owner(
+    tmp_path: Path,
+) -> None:
     contents = Contents(tmp_path)
     assert contents.keep(b"x") == contents.keep(b"x")
     [file] = (tmp_path / CONTENTS).iterdir()
@@ -24,22 +29,25 @@ def test_the_same_content_is_kept_once_and_only_its_owner_may_read_it(tmp_path: 
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_a_content_that_was_changed_on_disk_is_not_given_out(tmp_path: Path) -> None:
+def test_a_content_changed_on_disk_is_not_returned(tmp_path: Path) -> None:
     contents = Contents(tmp_path)
     name = contents.keep(b"x")
     (tmp_path / CONTENTS / name).write_bytes(b"y")
     assert contents.read(name) is None
 
 
-def test_what_is_too_large_gets_a_name_and_is_not_kept(
+def test_too_large_a_content_gets_a_name_but_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LARGEST_KEPT", 3)
     contents = Contents(tmp_path)
-    assert contents.read(contents.keep(b"four")) is None and contents.read(contents.keep(b"one")) == b"one"
+    assert (
+        contents.read(contents.keep(b"four")) is None
+        and contents.read(contents.keep(b"one")) == b"one"
+    )
 
 
-def test_a_disk_that_refuses_leaves_nothing_half_written(
+def test_a_failing_disk_leaves_no_partial_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: int) -> None:

@@ -1,4 +1,4 @@
-"""The doctor of sessions: it says what is wrong, repairs without losing a byte, and finds nothing twice."""
+"""Checks and repairs of sessions: a repair keeps every byte, and the next check finds no faults."""
 
 import asyncio
 import errno
@@ -11,10 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.history import EVENTS, Contents, Session, SessionHeld, parse_log
-from foldline.history.doctor import Finding, examine, inspect_session, scan
+from foldline.history import EVENTS, Contents, Session, parse_log
+from foldline.history.doctor import (
+    CUT_OFF,
+    NO_INDEX,
+    NOT_JSON,
+    NOT_UTF8,
+    ONLY_NULS,
+    REPAIR_LATER,
+    REPEATED,
+    USE_NEWER,
+    Finding,
+    examine,
+    inspect_session,
+    scan,
+)
 from foldline.history.paths import INDEX
-from foldline.history.repair import repair, repair_plan
+from foldline.history.repair import NEWER_VERSION, REPAIR_NOTICE, repair, repair_plan
 from foldline.protocol import (
     Checkpoint,
     FileImage,
@@ -25,15 +38,28 @@ from foldline.protocol import (
     dump_entry,
     text_parts,
 )
-from support.damaged import NOW, SESSION_ID, damage, everything_in, kept_session, story, view_of
+from foldline.view.rules import DOES_NOT_EXIST
+from support.damage import (
+    NOW,
+    SESSION_ID,
+    damage,
+    everything_in,
+    story,
+    view_of,
+    write_session,
+)
 from support.history import call, history
 from support.limits import examples
-from support.reopening import write_events
+from support.reopened_sessions import write_events
 
 
 def findings(events: Path) -> dict[str, Finding]:
-    """By name, all that is not well."""
-    return {found.name: found for found in examine(inspect_session(events)) if found.mark != "ok"}
+    """Return the names of all warnings and faults."""
+    return {
+        found.name: found
+        for found in examine(inspect_session(events))
+        if found.mark != "ok"
+    }
 
 
 def kept_file(events: Path) -> Path:
@@ -41,19 +67,21 @@ def kept_file(events: Path) -> Path:
     return kept
 
 
-# --- what is whole -----------------------------------------------------------------------------------
+# --- healthy sessions ----------------------------------------------------------------------------------
 
 
-def test_a_whole_session_is_found_to_be_one_and_a_repair_changes_nothing(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_a_healthy_session_has_no_findings_and_a_repair_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    events = write_session(tmp_path)
     before = everything_in(events.parent)
     assert findings(events) == {}
     assert not repair(events, NOW)
     assert {**before, "lock": b""} == everything_in(events.parent)
 
 
-def test_looking_writes_nothing(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_a_check_writes_nothing(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     damage(events, random.Random(1), 3)
     before = everything_in(tmp_path)
     examine(inspect_session(events))
@@ -61,14 +89,16 @@ def test_looking_writes_nothing(tmp_path: Path) -> None:
     assert everything_in(tmp_path) == before
 
 
-# --- damage ------------------------------------------------------------------------------------------
+# --- damage --------------------------------------------------------------------------------------------
 
 
 @given(seed=st.integers(0, 10**9), times=st.integers(1, 4))
 @settings(max_examples=examples(60))
-def test_whatever_the_damage_the_view_after_a_repair_is_the_view_before_it(seed: int, times: int) -> None:
+def test_the_view_is_the_same_before_and_after_repairing_any_damage(
+    seed: int, times: int
+) -> None:
     with tempfile.TemporaryDirectory() as home:
-        events = kept_session(Path(home))
+        events = write_session(Path(home))
         hurt = damage(events, random.Random(seed), times)
         before = Session.open(events)
         repair(events, NOW)
@@ -85,9 +115,11 @@ def test_whatever_the_damage_the_view_after_a_repair_is_the_view_before_it(seed:
 
 @given(seed=st.integers(0, 10**9), times=st.integers(1, 5))
 @settings(max_examples=examples(100))
-def test_the_doctor_reads_what_the_program_reads(seed: int, times: int) -> None:
+def test_the_doctor_reads_the_same_entries_as_the_program(
+    seed: int, times: int
+) -> None:
     with tempfile.TemporaryDirectory() as home:
-        events = kept_session(Path(home))
+        events = write_session(Path(home))
         data = damage(events, random.Random(seed), times)
     found, loaded = scan(data), parse_log(data, events)
     assert found.entries == list(loaded.entries)
@@ -95,8 +127,8 @@ def test_the_doctor_reads_what_the_program_reads(seed: int, times: int) -> None:
     assert found.taken == loaded.last_index
 
 
-def test_each_damaged_line_is_told_with_what_is_wrong_with_it(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_each_damaged_line_is_reported_with_its_fault(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     lines = events.read_bytes().split(b"\n")
     lines[3] = b"\0" * 40
     lines[4] = lines[4][:60]
@@ -105,49 +137,58 @@ def test_each_damaged_line_is_told_with_what_is_wrong_with_it(tmp_path: Path) ->
     lines[8] = b'{"type":"user"}'
     events.write_bytes(b"\n".join(lines)[:-20])
     assert findings(events)["records"].details == (
-        "line 4 holds 40 NULs, nothing else",
-        "line 5 is not whole JSON",
-        "line 6 is not UTF-8 text",
-        "line 8 holds entry 1, which is there already",
-        "line 9 is no record with an index",
-        "line 11 is cut off",
+        f"line 4 {ONLY_NULS.format(count=40)}",
+        f"line 5 {NOT_JSON}",
+        f"line 6 {NOT_UTF8}",
+        f"line 8 {REPEATED.format(index=1)}",
+        f"line 9 {NO_INDEX}",
+        f"line 11 {CUT_OFF}",
     )
 
 
-def test_whole_records_stay_byte_for_byte_also_those_of_types_that_are_not_known(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_intact_records_stay_byte_for_byte_including_unknown_types(
+    tmp_path: Path,
+) -> None:
+    events = write_session(tmp_path)
     odd = b'{ "type": "hologram",  "index": 40, "depth": {"z": null, "x": 1.0e0} }'
     whole = events.read_bytes()
     events.write_bytes(whole + b"\0\0" + odd + b"\n{torn")
     repair(events, NOW)
     kept, notice, end = events.read_bytes().removeprefix(whole).split(b"\n")
     assert kept == odd
-    assert b"Repaired by" in notice
+    assert REPAIR_NOTICE.partition(":")[0].encode() in notice
     assert end == b""
 
 
-def test_an_index_that_was_lost_is_not_used_again_after_the_repair(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_a_lost_index_is_not_reused_after_the_repair(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     with events.open("ab") as file:
         file.write(b'{"type":"user","index":77,"parts":[{"ty')
     repair(events, NOW)
     assert Session.open(events).next_index > 77
 
 
-# --- a lost header -----------------------------------------------------------------------------------
+# --- a lost header -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["torn", "NULs", "garbage", "gone", "empty line"])
 @pytest.mark.parametrize("known_by", ["meta.json", "a session beside it"])
-def test_a_session_that_lost_its_header_opens_again(tmp_path: Path, how: str, known_by: str) -> None:
-    events = kept_session(tmp_path)
+def test_a_session_that_lost_its_header_opens_again(
+    tmp_path: Path, how: str, known_by: str
+) -> None:
+    events = write_session(tmp_path)
     before = Session.open(events)
     if known_by == "meta.json":
         before.save_meta()
     else:
-        kept_session(tmp_path, session_id="20260102-030405-zzz999")
+        write_session(tmp_path, session_id="20260102-030405-zzz999")
     first, rest = events.read_bytes().split(b"\n", 1)
-    lost = {"torn": first[:60], "NULs": bytes(len(first)), "garbage": b"\xff{", "empty line": b""}
+    lost = {
+        "torn": first[:60],
+        "NULs": bytes(len(first)),
+        "garbage": b"\xff{",
+        "empty line": b"",
+    }
     events.write_bytes(rest if how == "gone" else lost[how] + b"\n" + rest)
     with pytest.raises(FoldlineError):
         Session.open(events)
@@ -163,24 +204,26 @@ def test_a_session_that_lost_its_header_opens_again(tmp_path: Path, how: str, kn
     assert not repair_plan(inspect_session(events), NOW)
 
 
-def test_a_session_of_a_newer_version_is_never_touched(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
-    events.write_bytes(events.read_bytes().replace(b'"version":1', b'"version":2', 1) + b"{torn")
+def test_a_session_of_a_newer_version_is_never_changed(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
+    events.write_bytes(
+        events.read_bytes().replace(b'"version":1', b'"version":2', 1) + b"{torn"
+    )
     before = events.read_bytes()
-    assert "newer Foldline" in findings(events)["header"].found
-    with pytest.raises(FoldlineError, match="left as it is"):
+    assert findings(events)["header"].advice == USE_NEWER
+    with pytest.raises(FoldlineError, match=NEWER_VERSION.partition("}")[2]):
         repair(events, NOW)
     assert events.read_bytes() == before
 
 
-# --- all or nothing ----------------------------------------------------------------------------------
+# --- all or nothing ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step", ["fsync", "link", "replace"])
-def test_a_repair_that_fails_half_way_leaves_the_file_as_it_was(
+def test_a_repair_that_fails_halfway_leaves_the_file_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    events = kept_session(tmp_path)
+    events = write_session(tmp_path)
     damage(events, random.Random(3), 4)
     hurt = events.read_bytes()
 
@@ -199,22 +242,22 @@ def test_a_repair_that_fails_half_way_leaves_the_file_as_it_was(
     assert not Session.open(events).damage
 
 
-async def test_a_session_that_somebody_writes_to_is_not_repaired(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+async def test_a_session_with_an_active_writer_is_not_repaired(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     writer = Session.open(events)
     writer.claim()
     with events.open("ab") as file:
         file.write(b"{torn")
     before = events.read_bytes()
-    with pytest.raises(SessionHeld):
+    with pytest.raises(FoldlineError, match=r"this process .* cannot be repaired now"):
         repair(events, NOW)
-    assert "writes to it now" in findings(events)["writer"].found
+    assert findings(events)["writer"].advice == REPAIR_LATER
     assert events.read_bytes() == before
     writer.close()
 
 
-def test_a_link_to_an_event_file_stays_one(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_a_link_to_an_event_file_remains_a_link(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     with events.open("ab") as file:
         file.write(b"{torn")
     link = tmp_path / "link.jsonl"
@@ -225,11 +268,11 @@ def test_a_link_to_an_event_file_stays_one(tmp_path: Path) -> None:
     assert kept_file(events).read_bytes().endswith(b"{torn")
 
 
-# --- what lies beside it -----------------------------------------------------------------------------
+# --- files beside the log ------------------------------------------------------------------------------
 
 
-def test_what_a_process_that_died_left_behind_is_found_and_taken_away(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_remains_of_a_dead_process_are_found_and_removed(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     folder = events.parent
     (folder / "holder.json").write_text('{"pid": 1}')
     (folder / ".foldline-0123456789ab.tmp").write_text("{")
@@ -239,50 +282,64 @@ def test_what_a_process_that_died_left_behind_is_found_and_taken_away(tmp_path: 
     assert set(findings(events)) == {"writer", "left over", "modes"}
     assert len(repair(events, NOW).steps) == 4
     assert findings(events) == {}
-    assert sorted(path.name for path in folder.iterdir()) == [EVENTS, "lock", "notes.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        EVENTS,
+        "lock",
+        "notes.txt",
+    ]
     assert folder.stat().st_mode & 0o777 == 0o700
     assert events.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not JSON", b'{"id":"x","cwd":"/","created_at":"2026-01-01T00:00:00Z"}']
+    "content",
+    [b"", b"not JSON", b'{"id":"x","cwd":"/","created_at":"2026-01-01T00:00:00Z"}'],
 )
-def test_a_snapshot_that_says_nothing_or_something_else_is_made_again(tmp_path: Path, content: bytes) -> None:
-    events = kept_session(tmp_path)
+def test_an_empty_or_wrong_snapshot_is_rebuilt(tmp_path: Path, content: bytes) -> None:
+    events = write_session(tmp_path)
     events.with_name("meta.json").write_bytes(content)
     assert "meta.json" in findings(events)
     repair(events, NOW)
     assert findings(events) == {}
 
 
-def test_a_snapshot_of_the_right_size_that_says_something_wrong_is_found(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_a_wrong_snapshot_for_the_right_log_size_is_found(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     Session.open(events).save_meta()
     snapshot = events.with_name("meta.json")
     snapshot.write_text(snapshot.read_text().replace("thanks", "no thanks"))
     assert findings(events)["meta.json"].mark == "bad"
 
 
-def test_an_index_of_a_file_that_was_changed_in_its_middle_is_thrown_away(tmp_path: Path) -> None:
+def test_the_cache_of_a_log_changed_in_the_middle_is_deleted(tmp_path: Path) -> None:
     events = tmp_path / EVENTS
-    write_events(events, history().user("3.141592653").user("many words " * 400_000).entries)
+    beginning = history().user("words " * 1_000)
+    write_events(
+        events, beginning.user("3.141592653").user("many words " * 400_000).entries
+    )
     Session.open(events)
     assert INDEX not in findings(events)
     changed = events.read_bytes().replace(b"3.141592653", b"about three")
-    events.write_bytes(changed + dump_entry(UserMessage(index=2, parts=text_parts("more"))) + b"\n")
+    events.write_bytes(
+        changed + dump_entry(UserMessage(index=3, parts=text_parts("more"))) + b"\n"
+    )
     assert findings(events)[INDEX].mark == "bad"
     repair(events, NOW)
     assert not events.with_name(INDEX).exists()
     assert findings(events) == {}
 
 
-def test_contents_and_outputs_that_are_not_there_are_named(tmp_path: Path) -> None:
+def test_missing_contents_and_outputs_are_named(tmp_path: Path) -> None:
     missing, wrong = "0" * 64, "1" * 64
     details = ToolDetails(full_output="/elsewhere/outputs/bash-1.txt")
     built = history().user("go").assistant(calls=[call("bash", call_id="b")])
-    built.add(ToolResultMessage(call_id="b", name="bash", parts=text_parts("…"), details=details))
+    built.add(
+        ToolResultMessage(
+            call_id="b", name="bash", parts=text_parts("…"), details=details
+        )
+    )
     image = FileImage(path="a.py", before=missing, after=wrong)
-    events = kept_session(tmp_path, built.add(Checkpoint(id=0, files=(image,))))
+    events = write_session(tmp_path, built.add(Checkpoint(id=0, files=(image,))))
     kept = Contents(events.parent)
     kept.keep(b"whole")
     (events.parent / "contents" / wrong).write_bytes(b"something else")
@@ -294,17 +351,11 @@ def test_contents_and_outputs_that_are_not_there_are_named(tmp_path: Path) -> No
     assert "outputs" not in findings(events)
 
 
-# --- the history -------------------------------------------------------------------------------------
+# --- the history ---------------------------------------------------------------------------------------
 
 
-def test_calls_without_results_are_counted_and_are_no_fault(tmp_path: Path) -> None:
-    events = kept_session(tmp_path, history().user("go").assistant(calls=[call("bash", command="ls")]))
-    [calls] = [found for found in examine(inspect_session(events)) if found.name == "calls"]
-    assert (calls.mark, calls.details) == ("ok", ("bash in entry 1",))
-
-
-def test_a_reference_to_an_entry_that_was_lost_is_told(tmp_path: Path) -> None:
-    events = kept_session(tmp_path, story().edit("pin", 4))
+def test_a_reference_to_a_lost_entry_is_reported(tmp_path: Path) -> None:
+    events = write_session(tmp_path, story().edit("pin", 4))
     lines = events.read_bytes().split(b"\n")
     events.write_bytes(b"\n".join([*lines[:5], *lines[6:]]))
-    assert "entry 4, which is not there" in findings(events)["references"].found
+    assert f"entry 4, {DOES_NOT_EXIST}" in findings(events)["references"].found

@@ -1,4 +1,4 @@
-"""The event file: what is whole is read, appending tears nothing, and no failure loses what is complete."""
+"""The log: undamaged records are read, appends damage no record, and failures lose no complete one."""
 
 import asyncio
 import json
@@ -19,8 +19,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.history import EVENTS, Log, Session, WriteFailed, parse_log, read_log, session_dir
-from foldline.history.index import open_file
+from foldline.history import (
+    EVENTS,
+    EventLog,
+    Session,
+    WriteFailed,
+    parse_log,
+    read_log,
+    session_dir,
+)
+from foldline.history.loader import open_file
+from foldline.history.log import (
+    CHANGED_ON_DISK,
+    NO_FILE,
+    NOT_A_SESSION,
+    NOTHING_AFTER,
+    NOTHING_ON_DISK,
+)
 from foldline.protocol import (
     Compaction,
     Entry,
@@ -34,15 +49,21 @@ from foldline.protocol import (
     dump_entry,
     text_parts,
 )
-from support.damaged import everything_in, kept_session, story, view_of
+from support.damage import everything_in, story, view_of, write_session
 from support.history import history
 from support.limits import examples
 
-HEADER = SessionHeader(id="s-1", created_at=datetime(2025, 1, 2, tzinfo=UTC), cwd="/work/里")
+HEADER = SessionHeader(
+    id="s-1", created_at=datetime(2025, 1, 2, tzinfo=UTC), cwd="/work/里"
+)
 
 
 def user(index: int, text: str = "") -> UserMessage:
-    return UserMessage(index=index, at=HEADER.created_at, parts=text_parts(text or f"prompt {index} 你好"))
+    return UserMessage(
+        index=index,
+        at=HEADER.created_at,
+        parts=text_parts(text or f"prompt {index} 你好"),
+    )
 
 
 def write_log(path: Path, entries: list[Entry]) -> bytes:
@@ -56,21 +77,26 @@ def indices(path: Path) -> list[int]:
 
 
 def append(path: Path, *entries: Entry, durable: bool = False) -> None:
-    """Open, append once, close: as a process that continues a session does."""
+    """Open a session, append once, and close it."""
     log = open_file(path).log
     asyncio.run(log.append(entries, durable))
     log.close()
 
 
-async def test_what_is_appended_is_read_back_equal(tmp_path: Path) -> None:
+async def test_appended_entries_are_read_back_equal(tmp_path: Path) -> None:
     path = tmp_path / "a" / "events.jsonl"
-    fold = Compaction(
+    compaction = Compaction(
         index=2,
         first_kept_index=1,
-        head=(Written(message=SystemMessage(origin="summary", parts=text_parts("s")), covers=((0, 0),)),),
+        head=(
+            Written(
+                message=SystemMessage(origin="summary", parts=text_parts("s")),
+                covers=((0, 0),),
+            ),
+        ),
     )
-    entries = [user(0), user(1), fold]
-    log = Log(path, HEADER)
+    entries = [user(0), user(1), compaction]
+    log = EventLog(path, HEADER)
     await log.append(entries[:1])
     await log.append(entries[1:], durable=True)
     loaded = read_log(path)
@@ -81,7 +107,7 @@ async def test_what_is_appended_is_read_back_equal(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_created_before_the_first_append(tmp_path: Path) -> None:
-    log = Log(tmp_path / "a" / "events.jsonl", HEADER)
+    log = EventLog(tmp_path / "a" / "events.jsonl", HEADER)
     assert not (tmp_path / "a").exists()
     await log.append([user(0)])
     assert (tmp_path / "a" / "events.jsonl").stat().st_mode & 0o077 == 0
@@ -112,10 +138,14 @@ def test_a_cut_at_any_byte_loses_only_the_torn_record_and_an_append_keeps_the_re
         ends = [header_end]
         for entry in entries:
             ends.append(ends[-1] + len(dump_entry(entry)) + 1)
-        complete = sum(end - 1 <= cut for end in ends[1:])  # a missing line end costs nothing
+        complete = sum(
+            end - 1 <= cut for end in ends[1:]
+        )  # a missing line end costs nothing
         before = read_log(path)
         assert before.entries == entries[:complete]
-        assert before.damage.count == (bool(nuls) or (cut not in ends and cut + 1 not in ends))
+        assert before.damage.count == (
+            bool(nuls) or (cut not in ends and cut + 1 not in ends)
+        )
 
         new = user(before.last_index + 1, "after")
         append(path, new)
@@ -127,21 +157,37 @@ def test_a_cut_at_any_byte_loses_only_the_torn_record_and_an_append_keeps_the_re
 
 @given(data=st.data())
 @settings(max_examples=examples(100))
-def test_damage_in_the_middle_costs_that_record_and_moves_no_index(data: st.DataObject) -> None:
+def test_damage_in_the_middle_costs_that_record_and_moves_no_index(
+    data: st.DataObject,
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
         lines = write_log(path, [user(i) for i in range(6)]).split(b"\n")
         hit = data.draw(st.integers(0, 5))
         junk = data.draw(
-            st.sampled_from([b"\xff\xfe\x00", b"{", b"null", b"[" * 5000, b'{"type":"user"}', b"\0" * 9])
+            st.sampled_from(
+                [
+                    b"\xff\xfe\x00",
+                    b"{",
+                    b"null",
+                    b"[" * 5000,
+                    b'{"type":"user"}',
+                    b"\0" * 9,
+                ]
+            )
         )
         lines[hit + 1] = junk
         path.write_bytes(b"\n".join(lines))
         loaded = read_log(path)
-        assert [entry.index for entry in loaded.entries] == [i for i in range(6) if i != hit]
+        assert [entry.index for entry in loaded.entries] == [
+            i for i in range(6) if i != hit
+        ]
         assert loaded.damage.lines == (hit + 2,)
         append(path, user(loaded.last_index + 1))
-        assert indices(path) == [*(i for i in range(6) if i != hit), loaded.last_index + 1]
+        assert indices(path) == [
+            *(i for i in range(6) if i != hit),
+            loaded.last_index + 1,
+        ]
 
 
 def test_cut_utf8_is_damage_not_an_error(tmp_path: Path) -> None:
@@ -153,7 +199,7 @@ def test_cut_utf8_is_damage_not_an_error(tmp_path: Path) -> None:
     assert str(loaded.damage) == "1 damaged record (line 3) was left out"
 
 
-def test_a_record_behind_a_run_of_nuls_is_read(tmp_path: Path) -> None:
+def test_a_record_after_a_run_of_nul_bytes_is_read(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     whole = write_log(path, [user(0)])
     path.write_bytes(whole + b"\0" * 40 + dump_entry(user(1)) + b"\n")
@@ -161,7 +207,7 @@ def test_a_record_behind_a_run_of_nuls_is_read(tmp_path: Path) -> None:
     assert read_log(path).damage.count == 1
 
 
-def test_an_index_that_does_not_increase_is_damage(tmp_path: Path) -> None:
+def test_a_non_increasing_index_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     write_log(path, [user(0), user(4), user(4, "again"), user(2), user(5)])
     loaded = read_log(path)
@@ -169,7 +215,7 @@ def test_an_index_that_does_not_increase_is_damage(tmp_path: Path) -> None:
     assert loaded.damage.lines == (4, 5)
 
 
-def test_the_index_of_a_torn_record_is_never_used_again(tmp_path: Path) -> None:
+def test_the_index_of_a_torn_record_is_never_reused(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     whole = write_log(path, [user(0), user(7)])
     path.write_bytes(whole[:-9])
@@ -186,7 +232,11 @@ def test_unknown_types_and_fields_are_kept(tmp_path: Path) -> None:
     loaded = read_log(path)
     hologram, later = loaded.entries[1:]
     assert isinstance(hologram, Unknown)
-    assert json.loads(dump_entry(hologram)) == {"type": "hologram", "index": 1, "depth": {"z": None}}
+    assert json.loads(dump_entry(hologram)) == {
+        "type": "hologram",
+        "index": 1,
+        "depth": {"z": None},
+    }
     assert isinstance(later, UserMessage)
     assert json.loads(dump_entry(later))["mood"] == "calm"
     assert not loaded.damage
@@ -207,36 +257,40 @@ def test_unknown_types_and_fields_are_kept(tmp_path: Path) -> None:
         HEADER.model_dump_json().encode()[:30],
     ],
 )
-def test_a_file_that_is_not_ours_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_foreign_file_is_refused_and_not_changed(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(content)
-    with pytest.raises(FoldlineError, match="left as it is"):
+    with pytest.raises(FoldlineError, match=NOT_A_SESSION.rpartition(", ")[2]):
         read_log(path)
     with pytest.raises(FoldlineError):
-        asyncio.run(Log(path, HEADER).append([user(0)]))
+        asyncio.run(EventLog(path, HEADER).append([user(0)]))
     assert path.read_bytes() == content
 
 
-def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(FoldlineError, match="There is no session file"):
+def test_a_missing_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(FoldlineError, match=NO_FILE.partition("{")[0]):
         read_log(tmp_path / "events.jsonl")
 
 
-async def test_a_file_that_grew_elsewhere_is_not_written_to(tmp_path: Path) -> None:
+async def test_a_file_another_process_extended_is_not_written_to(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "events.jsonl"
     write_log(path, [user(0)])
     stale = open_file(path).log
     with path.open("ab") as file:
         file.write(dump_entry(user(1)) + b"\n")
-    with pytest.raises(FoldlineError, match="continued by another process"):
+    with pytest.raises(FoldlineError, match=CHANGED_ON_DISK.partition("{")[0]):
         await stale.append([user(1, "mine")])
     assert indices(path) == [0, 1]
     assert not stale.lock.held
 
 
-async def test_a_file_deleted_meanwhile_is_not_silently_begun_again(tmp_path: Path) -> None:
+async def test_a_deleted_file_is_not_silently_created_again(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    log = Log(path, HEADER)
+    log = EventLog(path, HEADER)
     await log.append([user(0)])
     path.unlink()
     with pytest.raises(WriteFailed, match="no such file"):
@@ -262,22 +316,30 @@ FORKED = """
         os.waitpid(child, 0)
         print("ended", flush=True)
 """
-"""A process that has imported everything once, and becomes another one for each order on its stdin."""
+"""Source of a process that imports everything once and forks for each order on its stdin."""
 
 
 @contextmanager
-def forking(main: str) -> Iterator["subprocess.Popen[str]"]:
-    """`main` is an `async def main(home, ...)`, as text."""
+def run_forked(main: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run the source of an `async def main(home, ...)` in a forked process."""
     imports, loop = FORKED.split("\n\n")
     code = textwrap.dedent(f"{imports}\n{main}\n{loop}")
     command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield process
         assert process.stdin is not None
         process.stdin.close()
 
 
-def order(process: "subprocess.Popen[str]", home: Path, *, tells_its_id: bool = False, **about: int) -> None:
+def order(
+    process: "subprocess.Popen[str]",
+    home: Path,
+    *,
+    tells_its_id: bool = False,
+    **about: int,
+) -> None:
     assert process.stdin is not None
     said = {"home": str(home), "about": about, "tells_its_id": tells_its_id}
     process.stdin.write(json.dumps(said) + "\n")
@@ -311,12 +373,12 @@ DISK_FULL = """
 
 @pytest.fixture(scope="module")
 def disk_full() -> Iterator["subprocess.Popen[str]"]:
-    with forking(DISK_FULL) as process:
+    with run_forked(DISK_FULL) as process:
         yield process
 
 
 @pytest.mark.parametrize("limit", [0, 20, 90, 100, 700, 1333, 1900, 2000, 2050, 2777])
-def test_a_full_disk_is_told_and_memory_holds_what_the_disk_holds(
+def test_a_full_disk_is_reported_and_memory_equals_the_disk(
     tmp_path: Path, limit: int, disk_full: "subprocess.Popen[str]"
 ) -> None:
     order(disk_full, tmp_path, limit=limit)
@@ -328,7 +390,11 @@ def test_a_full_disk_is_told_and_memory_holds_what_the_disk_holds(
     assert on_disk == said["after"]
     assert said["live"] == on_disk[:-1]
     assert loaded.damage.count <= 1
-    expected = f"Nothing after entry {said['live'][-1]} is on disk" if said["live"] else "Nothing of this"
+    expected = (
+        NOTHING_AFTER.format(index=said["live"][-1])
+        if said["live"]
+        else NOTHING_ON_DISK
+    )
     assert said["failed"].startswith(expected)
     assert "file too large" in said["failed"]
 
@@ -346,11 +412,13 @@ KILLED = """
 
 
 @pytest.mark.slow
-def test_kill_9_at_any_moment_leaves_every_acknowledged_record_and_no_lock(tmp_path: Path) -> None:
+def test_kill_9_at_any_time_keeps_every_acknowledged_record_and_frees_the_lock(
+    tmp_path: Path,
+) -> None:
     chance = random.Random(9)
     folder = session_dir(tmp_path, "/", "s")
     acknowledged = -1
-    with forking(KILLED.replace('home / "s"', f"Path({str(folder)!r})")) as process:
+    with run_forked(KILLED.replace('home / "s"', f"Path({str(folder)!r})")) as process:
         assert process.stdout is not None
         for _ in range(24):
             order(process, tmp_path, tells_its_id=True)
@@ -370,12 +438,14 @@ def test_kill_9_at_any_moment_leaves_every_acknowledged_record_and_no_lock(tmp_p
 
 
 WIDE = "aé你🙂\u2028e\u0301"
-"""Characters of one to four bytes, one that some programs take for a line end, and one of two code points."""
+"""Characters of one to four bytes, a Unicode line separator, and one of two code points."""
 
 
-def test_cut_at_every_byte_also_within_a_character_every_record_before_is_there(tmp_path: Path) -> None:
+def test_records_before_a_cut_survive_at_every_byte_even_within_a_character(
+    tmp_path: Path,
+) -> None:
     built = history().user(WIDE).assistant(WIDE * 3).user(WIDE)
-    data = kept_session(tmp_path, built).read_bytes()
+    data = write_session(tmp_path, built).read_bytes()
     ends = [len(data) - len(data.split(b"\n", n)[-1]) for n in range(1, 5)]
     for size in range(ends[0], len(data) + 1):
         for tail in (b"", b"\0" * 3, b"\0" * 4096):
@@ -384,11 +454,18 @@ def test_cut_at_every_byte_also_within_a_character_every_record_before_is_there(
             assert list(loaded.entries) == built.entries[:whole], size
 
 
-def test_an_append_after_any_tail_is_read_back_with_all_that_was_before(tmp_path: Path) -> None:
+def test_an_append_after_any_tail_keeps_all_earlier_records(tmp_path: Path) -> None:
     for number, tail in enumerate(
-        [b"{", b"\0", b"\0" * 5000, "好".encode()[:2], b'{"type":"user","index":90', b"\r"]
+        [
+            b"{",
+            b"\0",
+            b"\0" * 5000,
+            "好".encode()[:2],
+            b'{"type":"user","index":90',
+            b"\r",
+        ]
     ):
-        events = kept_session(tmp_path / str(number))
+        events = write_session(tmp_path / str(number))
         with events.open("ab") as file:
             file.write(tail)
         session = Session.open(events)
@@ -399,8 +476,10 @@ def test_an_append_after_any_tail_is_read_back_with_all_that_was_before(tmp_path
         assert view_of(again) == view_of(session)
 
 
-async def test_types_and_fields_of_a_later_version_go_along_with_forks_and_copies(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+async def test_forks_and_copies_keep_types_and_fields_of_a_later_version(
+    tmp_path: Path,
+) -> None:
+    events = write_session(tmp_path)
     hologram = b'{"type":"hologram","index":20,"depth":{"z":null,"x":[1,2]},"at":"2026-01-02T00:00:00Z"}\n'
     calm = b'{"type":"user","index":21,"parts":[{"type":"text","text":"hi","tone":"calm"}],"mood":[1]}\n'
     with events.open("ab") as file:
@@ -415,11 +494,13 @@ async def test_types_and_fields_of_a_later_version_go_along_with_forks_and_copie
     assert json.loads(lines[12])["parts"][0]["tone"] == "calm"
 
 
-@pytest.mark.parametrize("junk", [b"", b"\xff\xfe\x00", b"null", b"[" * 9000, b'{"index":1e400}', b"\0" * 70])
-def test_a_damaged_record_in_the_middle_costs_itself_and_the_next_open_says_the_same(
+@pytest.mark.parametrize(
+    "junk", [b"", b"\xff\xfe\x00", b"null", b"[" * 9000, b'{"index":1e400}', b"\0" * 70]
+)
+def test_a_damaged_record_loses_only_itself_also_at_the_next_opening(
     tmp_path: Path, junk: bytes
 ) -> None:
-    events = kept_session(tmp_path)
+    events = write_session(tmp_path)
     lines = events.read_bytes().split(b"\n")
     lines[3] = junk
     events.write_bytes(b"\n".join(lines))
@@ -433,7 +514,7 @@ def test_a_damaged_record_in_the_middle_costs_itself_and_the_next_open_says_the_
     assert again.damage.count == bool(junk)
 
 
-# --- files of others ----------------------------------------------------------------------------------
+# --- files of others -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -446,18 +527,20 @@ def test_a_damaged_record_in_the_middle_costs_itself_and_the_next_open_says_the_
         b'{"type":"session"}\n' + dump_entry(story().entries[1]) + b"\n",
     ],
 )
-def test_a_file_without_our_header_is_refused_and_stays_byte_for_byte(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_foldline_header_is_refused_and_unchanged(
+    tmp_path: Path, content: bytes
+) -> None:
     file = tmp_path / EVENTS
     file.write_bytes(content)
-    with pytest.raises(FoldlineError, match="left as it is"):
+    with pytest.raises(FoldlineError, match=NOT_A_SESSION.rpartition(", ")[2]):
         Session.open(file)
-    with pytest.raises(FoldlineError, match="left as it is"):
+    with pytest.raises(FoldlineError, match=NOT_A_SESSION.rpartition(", ")[2]):
         Session.open(tmp_path)
     assert everything_in(tmp_path) == {EVENTS: content}
 
 
-def test_a_session_begun_where_a_file_lies_already_does_not_overwrite_it(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_a_new_session_does_not_overwrite_an_existing_file(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     content = b"notes to myself\n" * 100
     events.write_bytes(content)
     session = Session.create("/work/shop", home=tmp_path, session_id=events.parent.name)
@@ -468,11 +551,11 @@ def test_a_session_begun_where_a_file_lies_already_does_not_overwrite_it(tmp_pat
     assert list(session.entries) == []
 
 
-# --- media that take nothing ------------------------------------------------------------------------------
+# --- read-only media -----------------------------------------------------------------------------------
 
 
-def test_reading_needs_nothing_that_can_be_written(tmp_path: Path) -> None:
-    events = kept_session(tmp_path)
+def test_reading_works_on_a_read_only_medium(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
     data = events.read_bytes()
     shutil.copy(events, tmp_path / "loose.jsonl")
     for path in (events, events.parent, tmp_path / "loose.jsonl"):

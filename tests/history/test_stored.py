@@ -1,4 +1,4 @@
-"""Entries that stay on disk until they are looked at behave as a list does; memory holds outlines only."""
+"""Stored entries behave like a list, with only outlines in memory."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -8,15 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from foldline.context.invariants import broken
-from foldline.context.moments import empty_prefix, replay_to
-from foldline.context.outline import CompactionOutline, MessageOutline
-from foldline.context.projection import Projection
-from foldline.context.view import ViewItem
-from foldline.history import EVENTS, Log, Session, read_log, stored
-from foldline.history.index import open_file
+from foldline.history import EVENTS, EventLog, Session, read_log, stored
+from foldline.history.loader import open_file
 from foldline.history.log import ByteRange
-from foldline.history.stored import Records, StoredEntries, without_gc
+from foldline.history.stored import UNREADABLE, Records, StoredEntries, without_gc
+from foldline.past.moments import empty_prefix, replay_to
 from foldline.protocol import (
     AssistantMessage,
     Checkpoint,
@@ -28,9 +24,13 @@ from foldline.protocol import (
     dump_entry,
     text_parts,
 )
+from foldline.view.items import ViewItem
+from foldline.view.outline import CompactionOutline, MessageOutline
+from foldline.view.projection import Projection
+from foldline.view.rules import broken
 from support.history import call, history
 from support.projections import State
-from support.reopening import HEADER, write_events
+from support.reopened_sessions import HEADER, write_events
 from support.stories import Story
 
 
@@ -40,26 +40,44 @@ def user(index: int, text: str = "x") -> UserMessage:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = history().system("s").user("look").assistant("I do", calls=[call("read", path="a"), call("bash")])
-    write_events(tmp_path / EVENTS, made.result("text").result("out").assistant("done").clear().entries)
+    made = (
+        history()
+        .system("s")
+        .user("look")
+        .assistant("I do", calls=[call("read", path="a"), call("bash")])
+    )
+    write_events(
+        tmp_path / EVENTS,
+        made.result("text").result("out").assistant("done").clear().entries,
+    )
     return tmp_path / EVENTS
 
 
 def entries_of(path: Path, room: int = 0) -> StoredEntries:
-    """The entries of this file, with so much room for parsed ones."""
+    """Open the entries of a file, with limited room for parsed ones."""
     known = open_file(path).entries
     entries = StoredEntries(Records(path, room=room))
-    entries.known(known.outlines, [known.place(position) for position in range(len(known))])
+    entries.extend(
+        known.outlines, [known.place(position) for position in range(len(known))]
+    )
     return entries
 
 
 @pytest.mark.parametrize("room", [0, 400, 1_000_000])
-def test_they_are_a_sequence_like_the_list_of_them(path: Path, room: int) -> None:
+def test_stored_entries_behave_like_a_list(path: Path, room: int) -> None:
     entries, plain = entries_of(path, room), read_log(path).entries
     assert list(entries) == plain
     assert list(reversed(entries)) == plain[::-1]
-    assert [entries[position] for position in range(-len(plain), len(plain))] == plain + plain
-    for place in (slice(None), slice(2, 5), slice(-3, None), slice(5, 2), slice(None, None, -2)):
+    assert [
+        entries[position] for position in range(-len(plain), len(plain))
+    ] == plain + plain
+    for place in (
+        slice(None),
+        slice(2, 5),
+        slice(-3, None),
+        slice(5, 2),
+        slice(None, None, -2),
+    ):
         assert entries[place] == plain[place]
     assert entries == plain
     assert plain == entries
@@ -75,11 +93,13 @@ def test_blocks_of_a_long_read_end_between_entries(tmp_path: Path) -> None:
     assert list(entries_of(tmp_path / EVENTS)) == plain
 
 
-def test_what_leaves_memory_while_they_are_gone_through_is_read_again(path: Path) -> None:
+def test_entries_evicted_during_iteration_are_read_again(path: Path) -> None:
     plain, kept = read_log(path).entries, Records(path, room=10_000)
     known = entries_of(path)
     entries = StoredEntries(kept)
-    entries.known(known.outlines, [known.place(position) for position in range(len(known))])
+    entries.extend(
+        known.outlines, [known.place(position) for position in range(len(known))]
+    )
     assert list(entries) == plain
     rest = iter(entries)
     assert next(rest) == plain[0]
@@ -87,7 +107,7 @@ def test_what_leaves_memory_while_they_are_gone_through_is_read_again(path: Path
     assert list(rest) == plain[1:]
 
 
-def test_what_is_appended_while_they_are_gone_through_comes_last(path: Path) -> None:
+def test_entries_appended_during_iteration_come_last(path: Path) -> None:
     entries = entries_of(path)
     seen = []
     for entry in entries:
@@ -97,13 +117,18 @@ def test_what_is_appended_while_they_are_gone_through_comes_last(path: Path) -> 
     assert seen == list(range(8))
 
 
-def test_what_is_foreseen_reaches_neither_the_entries_nor_what_is_kept_of_them(path: Path) -> None:
+def test_a_previewed_entry_reaches_neither_the_entries_nor_their_cache(
+    path: Path,
+) -> None:
     projection = Projection(entries_of(path, room=1_000))
-    foreseen = projection.foreseen(user(7, "perhaps"))
+    foreseen = projection.with_entries(user(7, "perhaps"))
     assert [item.message.text for item in foreseen.view] == ["s", "perhaps"]
     assert (len(projection.entries), len(foreseen.entries)) == (7, 8)
     projection.append(user(7, "really"))
-    assert [entries[-1].text for entries in (projection.entries, foreseen.entries)] == ["really", "perhaps"]
+    assert [entries[-1].text for entries in (projection.entries, foreseen.entries)] == [
+        "really",
+        "perhaps",
+    ]
 
 
 def test_indices_must_increase(path: Path) -> None:
@@ -111,20 +136,22 @@ def test_indices_must_increase(path: Path) -> None:
         copy(entries_of(path)).append(user(6))
 
 
-async def test_of_what_is_appended_no_more_stays_in_memory_than_there_is_room_for(
+async def test_appended_entries_in_memory_stay_within_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / EVENTS
-    session = Session(HEADER, StoredEntries(Records(path, room=10_000)), log=Log(path, HEADER))
+    session = Session(
+        HEADER, StoredEntries(Records(path, room=10_000)), log=EventLog(path, HEADER)
+    )
     parsed = 0
-    parse = stored.parse_entry
+    parse = stored.entry_in
 
-    def counting(record: bytes) -> Entry:
+    def counting(record: bytes) -> Entry | None:
         nonlocal parsed
         parsed += 1
         return parse(record)
 
-    monkeypatch.setattr(stored, "parse_entry", counting)
+    monkeypatch.setattr(stored, "entry_in", counting)
     for number in range(100):
         await session.append(user(-1, f"{number} " * 300))
     assert list(session.entries) == read_log(path).entries
@@ -132,13 +159,18 @@ async def test_of_what_is_appended_no_more_stays_in_memory_than_there_is_room_fo
     session.close()
 
 
-def test_of_all_that_is_looked_at_no_more_stays_in_memory_than_there_is_room_for(tmp_path: Path) -> None:
-    write_events(tmp_path / EVENTS, [user(index, "text " * (index % 90)) for index in range(3_000)])
+def test_entries_read_into_memory_stay_within_the_limit(tmp_path: Path) -> None:
+    write_events(
+        tmp_path / EVENTS,
+        [user(index, "text " * (index % 90)) for index in range(3_000)],
+    )
     known = open_file(tmp_path / EVENTS).entries
     kept = Records(tmp_path / EVENTS, room=20_000)
     entries = StoredEntries(kept)
-    entries.known(known.outlines, map(known.place, range(len(known))))
-    messages = [outline for outline in known.outlines if isinstance(outline, MessageOutline)]
+    entries.extend(known.outlines, map(known.place, range(len(known))))
+    messages = [
+        outline for outline in known.outlines if isinstance(outline, MessageOutline)
+    ]
     ways: list[Callable[[], object]] = [
         lambda: sum(1 for _ in entries),
         lambda: sum(1 for _ in reversed(entries)),
@@ -152,29 +184,37 @@ def test_of_all_that_is_looked_at_no_more_stays_in_memory_than_there_is_room_for
         assert len(kept) < 400
 
 
-def test_only_what_may_count_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Entry] = [user(index, "needle" if index % 500 == 7 else "hay") for index in range(2_000)]
+def test_only_relevant_entries_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Entry] = [
+        user(index, "needle" if index % 500 == 7 else "hay") for index in range(2_000)
+    ]
     write_events(tmp_path / EVENTS, made)
     entries = entries_of(tmp_path / EVENTS)
-    count, parse = 0, stored.parse_entry
+    count, parse = 0, stored.entry_in
 
-    def counting(record: bytes) -> Entry:
+    def counting(record: bytes) -> Entry | None:
         nonlocal count
         count += 1
         return parse(record)
 
-    monkeypatch.setattr(stored, "parse_entry", counting)
-    found = [position for position, _ in entries.sifted(lambda records: b"needle" in records)]
+    monkeypatch.setattr(stored, "entry_in", counting)
+    found = [
+        position for position, _ in entries.sifted(lambda records: b"needle" in records)
+    ]
     assert (found, count) == ([7, 507, 1_007, 1_507], 4)
     asked: list[bytes] = []
     assert not list(entries.sifted(lambda records: bool(asked.append(records))))
     assert len(asked) == 1, "of all that is read at once, once"
 
 
-# --- a file that changes behind its back ---------------------------------------------------------------
+# --- files changed from outside ------------------------------------------------------------------------
 
 
-def test_what_can_no_longer_be_read_is_replaced_by_an_entry_that_says_so_in_a_valid_view(path: Path) -> None:
+def test_an_unreadable_entry_is_replaced_by_a_stand_in_in_a_valid_view(
+    path: Path,
+) -> None:
     session = open_file(path).entries
     assert len(session) == 7
     entries = entries_of(path)
@@ -182,7 +222,9 @@ def test_what_can_no_longer_be_read_is_replaced_by_an_entry_that_says_so_in_a_va
     projection = Projection(entries)
     lost = list(entries[:6])
     assert [type(entry) for entry in lost] == [type(entry) for entry in session[:6]]
-    assert all("can no longer be read" in getattr(entry, "text", "") for entry in lost)
+    assert all(
+        UNREADABLE.partition("}")[2] in getattr(entry, "text", "") for entry in lost
+    )
     assert broken(projection) == []
     asked, answered = lost[2], lost[4]
     assert isinstance(asked, AssistantMessage)
@@ -190,28 +232,34 @@ def test_what_can_no_longer_be_read_is_replaced_by_an_entry_that_says_so_in_a_va
     assert asked.calls[1].call_id == answered.call_id
 
 
-def test_another_entry_in_its_place_is_not_taken_for_it(path: Path) -> None:
+def test_another_entry_at_the_same_position_is_not_accepted(path: Path) -> None:
     entries = entries_of(path)
-    path.write_bytes(path.read_bytes().replace(b'"user","index":1', b'"user","index":9'))
+    path.write_bytes(
+        path.read_bytes().replace(b'"user","index":1', b'"user","index":9')
+    )
     replaced = entries[1]
     assert isinstance(replaced, UserMessage)
     assert (replaced.index, replaced.origin) == (1, "machine")
 
 
-def test_a_record_that_became_one_of_another_type_is_not_taken_for_it(path: Path) -> None:
+def test_a_record_changed_to_another_type_is_not_accepted(path: Path) -> None:
     entries = entries_of(path, room=1_000)
     path.write_bytes(path.read_bytes().replace(b'"type":"user"', b'"type":"uper"'))
-    [item] = [item for item in Projection(entries).foreseen(Undo(target=6)).view if item.index == 1]
+    [item] = [
+        item
+        for item in Projection(entries).with_entries(Undo(target=6)).view
+        if item.index == 1
+    ]
     assert [type(entries[1]), type(item.message)] == [UserMessage, UserMessage]
 
 
-def test_a_file_that_is_gone_leaves_stand_ins(path: Path) -> None:
+def test_entries_of_a_deleted_file_become_stand_ins(path: Path) -> None:
     entries = entries_of(path)
     path.unlink()
-    assert "can no longer be read" in getattr(entries[1], "text", "")
+    assert UNREADABLE.partition("}")[2] in getattr(entries[1], "text", "")
 
 
-def test_a_file_that_was_replaced_is_read_as_it_was_opened(path: Path) -> None:
+def test_a_replaced_file_is_still_read_as_it_was_opened(path: Path) -> None:
     entries, plain = open_file(path).entries, read_log(path).entries
     other = path.with_name("other")
     other.write_bytes(dump_entry(user(1)))
@@ -219,53 +267,64 @@ def test_a_file_that_was_replaced_is_read_as_it_was_opened(path: Path) -> None:
     assert entries == plain
 
 
-FOLDS, ENTRIES = 12, 6
+COMPACTIONS, ENTRIES = 12, 6
 TEXT = "what was done before, in words that are nowhere else: "
 
 
 def story() -> Story:
-    """Folded again and again, the newest entry always kept."""
+    """Build a history compacted again and again, always keeping the newest entry."""
     made = Story().system("s")
     newest = 0
-    for number in range(FOLDS):
+    for number in range(COMPACTIONS):
         for _ in range(ENTRIES):
             made.user(f"question of {number}")
-        fold = made.last + 1
-        made.fold(fold - 1, TEXT * 40 + str(number), first=newest, inputs=(newest,) * bool(newest))
-        newest = fold
+        compaction = made.last + 1
+        made.compaction(
+            compaction - 1,
+            TEXT * 40 + str(number),
+            first=newest,
+            inputs=(newest,) * bool(newest),
+        )
+        newest = compaction
     return made.user("and now?")
 
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
     write_events(tmp_path / EVENTS, story().entries)
-    Session.open(tmp_path / EVENTS, index_from=0).save_meta()
-    return Session.open(tmp_path / EVENTS, index_from=0)
+    Session.open(tmp_path / EVENTS, cache_from=0).save_meta()
+    return Session.open(tmp_path / EVENTS, cache_from=0)
 
 
-def held_by(root: object) -> Iterator[object]:
-    """All that this object keeps in memory, records that were looked at apart."""
+def objects_kept_by(root: object) -> Iterator[object]:
+    """Return all objects that this one keeps in memory, without parsed entries."""
     seen, waiting = {id(root)}, [root]
     while waiting:
         found = waiting.pop()
         yield found
         for each in gc.get_referents(found):
-            if id(each) not in seen and not isinstance(each, type | ModuleType | Records):
+            if id(each) not in seen and not isinstance(
+                each, type | ModuleType | Records
+            ):
                 seen.add(id(each))
                 waiting.append(each)
 
 
 def texts_in(root: object) -> int:
-    return sum(isinstance(each, str) and TEXT in each for each in held_by(root))
+    return sum(isinstance(each, str) and TEXT in each for each in objects_kept_by(root))
 
 
-def test_no_text_of_a_compaction_is_kept_and_all_of_it_is_there(session: Session) -> None:
+def test_a_compactions_text_is_readable_without_staying_in_memory(
+    session: Session,
+) -> None:
     projection = session.projection
-    assert texts_in(project_of(story().entries)) >= FOLDS
+    assert texts_in(project_of(story().entries)) >= COMPACTIONS
     assert texts_in(projection) == 0
     [summary] = [item for item in projection.view if item.written]
-    assert summary.message.text == TEXT * 40 + str(FOLDS - 1)
-    assert summary.message.key == summary.key == (projection.all_compactions[-1].index, 0)
+    assert summary.message.text == TEXT * 40 + str(COMPACTIONS - 1)
+    assert (
+        summary.message.key == summary.key == (projection.all_compactions[-1].index, 0)
+    )
     first = projection.entry(projection.all_compactions[0].index)
     assert isinstance(first, Compaction)
     assert first.summary == TEXT * 40 + "0"
@@ -281,22 +340,28 @@ def project_of(entries: list[Entry]) -> Projection:
     return projection
 
 
-def test_neither_now_nor_an_earlier_moment_keeps_items_that_left_the_view(session: Session) -> None:
+def test_neither_the_current_nor_an_earlier_view_keeps_removed_items(
+    session: Session,
+) -> None:
     then = empty_prefix(session.entries)
     for _ in replay_to(then, len(session.entries)):
         pass
     for projection in (session.projection, then):
-        items = sum(isinstance(each, ViewItem) for each in held_by(projection))
-        # A change keeps the item that stayed then, and the summary it took out.
-        assert items <= len(projection.view) + 2 * FOLDS < FOLDS * ENTRIES
+        items = sum(isinstance(each, ViewItem) for each in objects_kept_by(projection))
+        # A change keeps the item that remained in the view, and the summary it removed.
+        assert items <= len(projection.view) + 2 * COMPACTIONS < COMPACTIONS * ENTRIES
 
 
-def test_what_is_gone_back_to_is_the_view_it_was_and_items_that_stayed_are_the_same() -> None:
+def test_an_earlier_view_is_restored_with_the_same_item_objects() -> None:
     made = story()
     before = project_of(made.entries[:-2])
     projection = project_of(made.entries[:-1])
     kept = projection.view[-1]
-    projection.append(Undo(index=projection.last_index + 1, target=projection.all_compactions[-1].index))
+    projection.append(
+        Undo(
+            index=projection.last_index + 1, target=projection.all_compactions[-1].index
+        )
+    )
     assert projection.view == before.view
     assert [projection.fate(entry.index) for entry in made.entries[:-2]] == [
         before.fate(entry.index) for entry in made.entries[:-2]
@@ -305,47 +370,66 @@ def test_what_is_gone_back_to_is_the_view_it_was_and_items_that_stayed_are_the_s
     assert broken(projection) == []
 
 
-def test_what_was_altered_before_a_compaction_comes_back_altered() -> None:
-    made = Story().system("s").user("one").assistant(calls=[call("read", path="a")]).result("text " * 400)
+def test_an_altered_entry_is_restored_altered_after_a_compaction() -> None:
+    made = (
+        Story()
+        .system("s")
+        .user("one")
+        .assistant(calls=[call("read", path="a")])
+        .result("text " * 400)
+    )
     made.user("two").add(Checkpoint(id=1, shown=True)).user("three").user("four")
     made.edit("hide", 3).edit("pin", 6).edit("drop", 7)
     before = project_of(made.entries)
     assert {(item.fate, item.pinned, item.checkpoint) for item in before.view} == {
-        *(("live", False, None), ("hidden", False, None), ("live", False, 1), ("live", True, None))
+        *(
+            ("live", False, None),
+            ("hidden", False, None),
+            ("live", False, 1),
+            ("live", True, None),
+        )
     }
-    made.fold(made.last + 1, "short", first=1)
+    made.compaction(made.last + 1, "short", first=1)
     projection = project_of(made.undo(made.last).entries)
     assert projection.view == before.view
-    assert [projection.fate(index) for index in range(8)] == [before.fate(index) for index in range(8)]
+    assert [projection.fate(index) for index in range(8)] == [
+        before.fate(index) for index in range(8)
+    ]
     assert projection.pins == before.pins
 
 
-def test_a_compaction_that_can_no_longer_be_read_still_compacts(tmp_path: Path) -> None:
+def test_an_unreadable_compaction_still_compacts(tmp_path: Path) -> None:
     path = tmp_path / EVENTS
     write_events(path, story().entries)
     known = open_file(path).entries
     view = [(item.key, item.tokens) for item in Projection(known).view]
     entries = StoredEntries(Records(path, room=0))
-    entries.known(known.outlines, [known.place(at) for at in range(len(known))])
+    entries.extend(known.outlines, [known.place(at) for at in range(len(known))])
     path.write_bytes(path.read_bytes().replace(b'"compaction"', b'"compasting"'))
     projection = Projection(entries)
     assert [(item.key, item.tokens) for item in projection.view] == view
     [summary] = [item for item in projection.view if item.written]
-    assert "can no longer be read" in summary.message.text
-    outline, fold = projection.all_compactions[-1], projection.entry(projection.all_compactions[-1].index)
-    assert isinstance(outline, CompactionOutline) and isinstance(fold, Compaction)
-    assert (fold.index, fold.first_kept_index) == (outline.index, outline.first_kept_index)
+    assert UNREADABLE.partition("}")[2] in summary.message.text
+    outline, compaction = (
+        projection.all_compactions[-1],
+        projection.entry(projection.all_compactions[-1].index),
+    )
+    assert isinstance(outline, CompactionOutline) and isinstance(compaction, Compaction)
+    assert (compaction.index, compaction.first_kept_index) == (
+        outline.index,
+        outline.first_kept_index,
+    )
     assert broken(projection) == []
 
 
-def test_cycles_are_collected_again_afterwards_also_after_an_error() -> None:
+def test_garbage_collection_is_enabled_again_even_after_an_error() -> None:
     with pytest.raises(OSError, match="lost"), without_gc():
         assert not gc.isenabled()
         raise OSError("lost")
     assert gc.isenabled()
 
 
-def test_who_had_it_off_finds_it_off() -> None:
+def test_disabled_garbage_collection_stays_disabled() -> None:
     gc.disable()
     try:
         with without_gc():

@@ -1,4 +1,4 @@
-"""Pieces of streamed calls: which call each belongs to, and what its arguments come to."""
+"""Assembling streamed tool calls: matching each piece to its call, and the resulting arguments."""
 
 import json
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ Shape = tuple[str, str, str]
 A, B = '{"path":"a"}', '{"path":"b"}'
 
 
-def assembled(pieces: Sequence[CallPiece]) -> list[Shape]:
+def assemble(pieces: Sequence[CallPiece]) -> list[Shape]:
     assembler = CallAssembler(Room())
     for piece in pieces:
         assembler.add(piece)
-    return [(call.call_id, call.name, str(call.arguments)) for call in assembler.calls]
+    return [(call.call_id, call.name, str(call.text)) for call in assembler.calls]
 
 
 SHAPES: dict[str, tuple[list[CallPiece], list[Shape]]] = {
@@ -100,34 +100,51 @@ SHAPES: dict[str, tuple[list[CallPiece], list[Shape]]] = {
 
 
 @pytest.mark.parametrize(("pieces", "calls"), SHAPES.values(), ids=SHAPES)
-def test_each_shape_of_streamed_calls_has_one_reading(pieces: list[CallPiece], calls: list[Shape]) -> None:
-    assert assembled(pieces) == calls
+def test_each_form_of_streamed_calls_has_one_interpretation(
+    pieces: list[CallPiece], calls: list[Shape]
+) -> None:
+    assert assemble(pieces) == calls
 
 
 KEYS = st.sampled_from(["path", "content", "old", "new", "n"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 ARGUMENTS = st.dictionaries(KEYS, VALUES, max_size=4).map(json.dumps)
-CALLS = st.lists(st.tuples(st.sampled_from(["read", "write", "ls"]), ARGUMENTS), min_size=1, max_size=4)
+CALLS = st.lists(
+    st.tuples(st.sampled_from(["read", "write", "ls"]), ARGUMENTS),
+    min_size=1,
+    max_size=4,
+)
 
 
 def split(data: st.DataObject, text: str) -> list[str]:
-    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)) | {0, len(text)})
+    cuts = sorted(
+        data.draw(st.sets(st.integers(0, len(text)), max_size=8)) | {0, len(text)}
+    )
     return [text[first:last] for first, last in pairwise(cuts)]
 
 
-@given(st.data(), CALLS, st.sampled_from(["index and id", "index", "id", "id at index 0", "neither"]))
-def test_however_calls_are_split_they_come_out_the_same(
+@given(
+    st.data(),
+    CALLS,
+    st.sampled_from(["index and id", "index", "id", "id at index 0", "neither"]),
+)
+def test_calls_are_the_same_for_any_split_of_the_stream(
     data: st.DataObject, calls: list[tuple[str, str]], named_by: str
 ) -> None:
     streams: list[list[CallPiece]] = []
     for number, (name, arguments) in enumerate(calls):
         index = {"id": None, "neither": None, "id at index 0": 0}.get(named_by, number)
         call_id = "" if named_by in ("index", "neither") else f"c{number}"
-        rest = [P(index, call_id if "id" in named_by else "", "", piece) for piece in split(data, arguments)]
+        rest = [
+            P(index, call_id if "id" in named_by else "", "", piece)
+            for piece in split(data, arguments)
+        ]
         streams.append([P(index, call_id, name, ""), *rest])
     pieces: list[CallPiece] = []
     if named_by == "neither":  # without any sign, one call must follow the other
@@ -136,12 +153,14 @@ def test_however_calls_are_split_they_come_out_the_same(
         stream = data.draw(st.sampled_from([stream for stream in streams if stream]))
         pieces.append(stream.pop(0))
     expected = [(name, arguments) for name, arguments in calls]
-    found = [(name, arguments) for _, name, arguments in assembled(pieces)]
+    found = [(name, arguments) for _, name, arguments in assemble(pieces)]
     assert sorted(found) == sorted(expected)
 
 
-@pytest.mark.parametrize("repeated", [P(0, "x", "read", A), P(0, "x", "", "{}"), P(None, "", "read", A)])
-def test_repetitions_without_end_reach_the_bound_of_an_answer(repeated: CallPiece) -> None:
+@pytest.mark.parametrize(
+    "repeated", [P(0, "x", "read", A), P(0, "x", "", "{}"), P(None, "", "read", A)]
+)
+def test_endless_repetitions_reach_the_bound_of_an_answer(repeated: CallPiece) -> None:
     room = Room(10_000)
     assembler = CallAssembler(room)
     assembler.add(P(0, "x", "read", A))
@@ -151,11 +170,11 @@ def test_repetitions_without_end_reach_the_bound_of_an_answer(repeated: CallPiec
     assert all(call.name for call in assembler.calls)
 
 
-def test_text_so_far_in_every_piece_takes_no_more_room_than_its_end() -> None:
+def test_cumulative_pieces_take_no_more_memory_than_the_final_text() -> None:
     text = json.dumps({"content": "x" * 2_000})
     room = Room(2 * len(text) + len(text) * REPETITION)
     assembler = CallAssembler(room)
     for end in range(1, len(text) + 1):
         assembler.add(P(0, "x", "write", text[:end]))
     assert not room.full
-    assert [str(call.arguments) for call in assembler.calls] == [text]
+    assert [str(call.text) for call in assembler.calls] == [text]

@@ -1,4 +1,4 @@
-"""The real client against the scripted server in its own process."""
+"""The real client against the scripted_server server in its own process."""
 
 import asyncio
 from typing import Any
@@ -22,29 +22,49 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from support.clients import KEY, READ, Waits, answer_of, chunks_of, client_of, error_of, prompt, scripted
+from support.clients import (
+    KEY,
+    READ,
+    Waits,
+    answer_of,
+    chunks_of,
+    client_of,
+    error_of,
+    prompt,
+    scripted_server,
+)
 
 CODE_ERROR = {
-    "error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}
+    "error": {
+        "message": "too long",
+        "type": "invalid_request_error",
+        "code": "context_length_exceeded",
+    }
 }
 
 
-async def test_text_arrives_in_pieces_and_whole() -> None:
-    with scripted({"text": "It is a long answer, cut in several pieces.", "chunk": 8}) as server:
+async def test_text_arrives_in_pieces_and_complete() -> None:
+    with scripted_server(
+        {"text": "It is a long answer, cut in several pieces.", "chunk": 8}
+    ) as server:
         client = client_of(server)
         chunks = await chunks_of(client, prompt())
         texts = [chunk.text for chunk in chunks if isinstance(chunk, TextChunk)]
         assert len(texts) > 3
         assert isinstance(chunks[-1], Answer)
         message = chunks[-1].message
-        assert message.text == "".join(texts) == "It is a long answer, cut in several pieces."
+        assert (
+            message.text
+            == "".join(texts)
+            == "It is a long answer, cut in several pieces."
+        )
         assert message.stop_reason == "stop"
         assert message.model == server.model
         await client.aclose()
 
 
-async def test_the_length_of_an_answer_is_stated_where_the_server_would_cut_it_short() -> None:
-    with scripted({"text": "ok"}, {"text": "ok"}, window=32_000) as server:
+async def test_max_tokens_is_sent_if_the_servers_default_is_too_small() -> None:
+    with scripted_server({"text": "ok"}, {"text": "ok"}, window=32_000) as server:
         for states_output in (True, False):
             client = client_of(server, states_output=states_output)
             await chunks_of(client, prompt())
@@ -52,8 +72,8 @@ async def test_the_length_of_an_answer_is_stated_where_the_server_would_cut_it_s
         assert [seen.max_tokens for seen in server.requests()] == [2_000, None]
 
 
-async def test_the_request_on_the_wire_is_what_the_dialect_says() -> None:
-    with scripted({"text": "ok"}) as server:
+async def test_the_request_body_is_the_dialects_rendering() -> None:
+    with scripted_server({"text": "ok"}) as server:
         client = client_of(server)
         await chunks_of(client, prompt("Wie heißt du? 你好"), max_output=99)
         (seen,) = server.requests()
@@ -75,62 +95,87 @@ async def test_the_request_on_the_wire_is_what_the_dialect_says() -> None:
         await openai.aclose()
 
 
-async def test_parallel_tool_calls_come_whole_and_go_back_with_their_results() -> None:
+async def test_parallel_tool_calls_arrive_complete_and_return_with_their_results() -> (
+    None
+):
     calls = [{"name": "read", "arguments": {"path": path}} for path in ("a.py", "b.py")]
-    with scripted({"text": "Let me look.", "tool_calls": calls, "chunk": 5}, {"text": "done"}) as server:
+    with scripted_server(
+        {"text": "Let me look.", "tool_calls": calls, "chunk": 5}, {"text": "done"}
+    ) as server:
         client = client_of(server)
         chunks = await chunks_of(client, prompt(), [READ])
         assert isinstance(chunks[-1], Answer)
         message = chunks[-1].message
-        assert {chunk.name for chunk in chunks if isinstance(chunk, ToolCallChunk)} == {"read"}
-        assert [call.parsed() for call in message.calls] == [{"path": "a.py"}, {"path": "b.py"}]
+        assert {chunk.name for chunk in chunks if isinstance(chunk, ToolCallChunk)} == {
+            "read"
+        }
+        assert [call.parsed() for call in message.calls] == [
+            {"path": "a.py"},
+            {"path": "b.py"},
+        ]
         assert message.stop_reason == "tool_calls"
         results = [
-            ToolResultMessage(call_id=call.call_id, name="read", parts=text_parts("x = 1"))
+            ToolResultMessage(
+                call_id=call.call_id, name="read", parts=text_parts("x = 1")
+            )
             for call in message.calls
         ]
-        assert (await answer_of(client, [*prompt(), message, *results], [READ])).text == "done"
+        assert (
+            await answer_of(client, [*prompt(), message, *results], [READ])
+        ).text == "done"
         assert [seen.violations for seen in server.requests()] == [(), ()]
         await client.aclose()
 
 
-async def test_missing_call_ids_are_made_up_and_stay_unique_in_the_session() -> None:
-    delta = {"tool_calls": [{"index": 0, "function": {"name": "read", "arguments": "{}"}}]}
+async def test_missing_call_ids_are_generated_uniquely_in_the_session() -> None:
+    delta = {
+        "tool_calls": [{"index": 0, "function": {"name": "read", "arguments": "{}"}}]
+    }
     pieces = [
         {"choices": [{"delta": delta, "finish_reason": None}]},
         {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
     ]
-    with scripted({"fault": {"raw": pieces}}) as server:
+    with scripted_server({"fault": {"raw": pieces}}) as server:
         client = client_of(server)
         seen: list[Message] = [UserMessage(index=4, parts=text_parts("go"))]
         first = await answer_of(client, seen, [READ])
         again = await answer_of(client, seen, [READ])
-        later = await answer_of(client, [*seen, UserMessage(index=9, parts=text_parts("on"))], [READ])
+        later = await answer_of(
+            client, [*seen, UserMessage(index=9, parts=text_parts("on"))], [READ]
+        )
         assert first.calls == again.calls
         assert first.calls[0].call_id
         assert later.calls[0].call_id != first.calls[0].call_id
         await client.aclose()
 
 
-async def test_thinking_is_streamed_and_kept_apart() -> None:
-    with scripted({"thinking": "Two and two.", "text": "Four."}) as server:
+async def test_thinking_is_streamed_separately_from_text() -> None:
+    with scripted_server({"thinking": "Two and two.", "text": "Four."}) as server:
         client = client_of(server)
         chunks = await chunks_of(client, prompt())
-        assert "".join(c.text for c in chunks if isinstance(c, ThinkingChunk)) == "Two and two."
+        assert (
+            "".join(c.text for c in chunks if isinstance(c, ThinkingChunk))
+            == "Two and two."
+        )
         assert isinstance(chunks[-1], Answer)
-        assert (chunks[-1].message.thinking, chunks[-1].message.text) == ("Two and two.", "Four.")
+        assert (chunks[-1].message.thinking, chunks[-1].message.text) == (
+            "Two and two.",
+            "Four.",
+        )
         usage = chunks[-1].message.usage
         assert usage is not None
         assert 0 < usage.reasoning < usage.output
         await client.aclose()
 
 
-async def test_reported_usage_equals_what_the_server_measured() -> None:
-    with scripted({"text": "ok"}) as server:
+async def test_reported_usage_equals_the_servers_measurement() -> None:
+    with scripted_server({"text": "ok"}) as server:
         client = client_of(server)
         messages = prompt("word " * 2000)
         first = await answer_of(client, messages)
-        second = await answer_of(client, [*messages, first, UserMessage(parts=text_parts("and then?"))])
+        second = await answer_of(
+            client, [*messages, first, UserMessage(parts=text_parts("and then?"))]
+        )
         seen = server.requests()
         for message, request in zip((first, second), seen, strict=True):
             assert message.usage is not None
@@ -143,22 +188,26 @@ async def test_reported_usage_equals_what_the_server_measured() -> None:
         await client.aclose()
 
 
-async def test_a_server_that_refuses_stream_options_is_asked_without_them_from_then_on() -> None:
-    with scripted({"text": "ok"}, flags=["--refuse-stream-options"]) as server:
+async def test_refused_stream_options_are_omitted_from_then_on() -> None:
+    with scripted_server({"text": "ok"}, flags=["--refuse-stream-options"]) as server:
         client = client_of(server)
         assert (await answer_of(client, prompt())).text == "ok"
         assert (await answer_of(client, prompt())).usage is None
-        assert ["stream_options" in seen.body for seen in server.requests()] == [True, False, False]
+        assert ["stream_options" in seen.body for seen in server.requests()] == [
+            True,
+            False,
+            False,
+        ]
         await client.aclose()
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("takes", [True, False])
-async def test_tools_that_are_off_are_sent_with_tool_choice_none_where_the_server_takes_that(
+async def test_disabled_tools_are_sent_with_tool_choice_none_if_supported(
     api: str, takes: bool
 ) -> None:
-    """All else is as in an ordinary request: the provider's cache knows it by its beginning."""
-    with scripted({"text": "ok"}, {"text": "ok"}) as server:
+    """The rest equals an ordinary request, because the provider's cache matches prefixes."""
+    with scripted_server({"text": "ok"}, {"text": "ok"}) as server:
         client = client_of(server, api=api, takes_tools_off=takes)
         for off in (False, True):
             await chunks_of(client, prompt(), [READ], tools_off=off)
@@ -170,14 +219,18 @@ async def test_tools_that_are_off_are_sent_with_tool_choice_none_where_the_serve
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_a_server_that_refuses_tool_choice_is_asked_again_without_it(api: str) -> None:
+async def test_a_refused_tool_choice_is_omitted_on_retry(api: str) -> None:
     message = "Thinking mode does not support this tool_choice"
     refusal = {"fault": {"status": 400, "body": {"error": {"message": message}}}}
-    with scripted(refusal, {"text": "ok"}, {"text": "ok"}) as server:
+    with scripted_server(refusal, {"text": "ok"}, {"text": "ok"}) as server:
         client = client_of(server, waits := Waits(), api=api, takes_tools_off=True)
         for _ in range(2):
             await chunks_of(client, prompt(), [READ], tools_off=True)
-        assert ["tool_choice" in seen.body for seen in server.requests()] == [True, False, False]
+        assert ["tool_choice" in seen.body for seen in server.requests()] == [
+            True,
+            False,
+            False,
+        ]
         assert waits.seconds == []
         await client.aclose()
 
@@ -189,9 +242,9 @@ def test_only_openai_is_known_to_keep_its_cache_when_tools_are_off() -> None:
     ]
 
 
-async def test_a_request_above_the_window_is_overflow_and_is_not_retried() -> None:
+async def test_a_request_larger_than_the_window_is_overflow_and_not_retried() -> None:
     waits = Waits()
-    with scripted({"text": "ok"}, window=1000) as server:
+    with scripted_server({"text": "ok"}, window=1000) as server:
         client = client_of(server, waits)
         error = await error_of(client, prompt("word " * 3000))
         assert isinstance(error, ContextOverflow)
@@ -210,8 +263,10 @@ async def test_a_request_above_the_window_is_overflow_and_is_not_retried() -> No
     ],
     ids=["finish reason", "error in the stream"],
 )
-async def test_overflow_is_known_in_a_stream_too_and_keeps_what_came(answer: dict[str, Any]) -> None:
-    with scripted(answer) as server:
+async def test_overflow_within_a_stream_is_recognised_and_keeps_the_received_text(
+    answer: dict[str, Any],
+) -> None:
+    with scripted_server(answer) as server:
         client = client_of(server)
         error = await error_of(client)
         assert isinstance(error, ContextOverflow)
@@ -220,10 +275,16 @@ async def test_overflow_is_known_in_a_stream_too_and_keeps_what_came(answer: dic
         await client.aclose()
 
 
-async def test_throttling_is_waited_for_as_the_server_asks_and_announced() -> None:
+async def test_throttling_leads_to_an_announced_wait_of_the_servers_length() -> None:
     waits = Waits()
-    limit = {"error": {"message": "Rate limit reached", "type": "tokens", "code": "rate_limit_exceeded"}}
-    with scripted(
+    limit = {
+        "error": {
+            "message": "Rate limit reached",
+            "type": "tokens",
+            "code": "rate_limit_exceeded",
+        }
+    }
+    with scripted_server(
         {"fault": {"status": 429, "body": limit, "headers": {"retry-after": "7"}}},
         {"fault": {"status": 503, "body": "<html>busy</html>"}},
         {"fault": {"status": 429, "body": limit, "headers": {"retry-after": "90"}}},
@@ -232,7 +293,11 @@ async def test_throttling_is_waited_for_as_the_server_asks_and_announced() -> No
         client = client_of(server, waits)
         chunks = await chunks_of(client, prompt())
         retries = [chunk for chunk in chunks if isinstance(chunk, RetryChunk)]
-        assert [(retry.attempt, retry.seconds) for retry in retries] == [(1, 7.0), (2, 2.0), (3, 90.0)]
+        assert [(retry.attempt, retry.seconds) for retry in retries] == [
+            (1, 7.0),
+            (2, 2.0),
+            (3, 90.0),
+        ]
         assert all("127.0.0.1" in retry.sentence for retry in retries)
         assert waits.seconds == [7.0, 2.0, 90.0]
         assert isinstance(chunks[-1], Answer)
@@ -240,9 +305,13 @@ async def test_throttling_is_waited_for_as_the_server_asks_and_announced() -> No
         await client.aclose()
 
 
-async def test_throttling_that_does_not_end_is_an_error_after_two_minutes_and_never_overflow() -> None:
+async def test_persistent_throttling_is_an_error_after_two_minutes_and_never_overflow() -> (
+    None
+):
     waits = Waits()
-    with scripted({"fault": {"status": 429, "body": "Too many tokens, please wait"}}) as server:
+    with scripted_server(
+        {"fault": {"status": 429, "body": "Too many tokens, please wait"}}
+    ) as server:
         client = client_of(server, waits)
         error = await error_of(client)
         assert not isinstance(error, ContextOverflow)
@@ -256,10 +325,10 @@ BREAKS = {"text": "one two three four", "chunk": 4}
 
 
 @pytest.mark.parametrize("fault", ["cut_after", "malformed_after"])
-async def test_a_stream_that_breaks_after_some_text_is_asked_for_again_and_hands_over_what_came(
+async def test_a_stream_broken_after_some_text_is_retried_with_the_text_handed_over(
     fault: str,
 ) -> None:
-    with scripted({**BREAKS, "fault": {fault: 3}}, {"text": "whole"}) as server:
+    with scripted_server({**BREAKS, "fault": {fault: 3}}, {"text": "whole"}) as server:
         client = client_of(server)
         chunks = await chunks_of(client, prompt())
         [again] = [chunk for chunk in chunks if isinstance(chunk, RetryChunk)]
@@ -270,19 +339,25 @@ async def test_a_stream_that_breaks_after_some_text_is_asked_for_again_and_hands
         await client.aclose()
 
 
-async def test_a_stream_that_always_breaks_fails_with_what_came_last() -> None:
+async def test_a_stream_that_always_breaks_fails_with_the_last_partial_answer() -> None:
     waits = Waits()
-    with scripted({**BREAKS, "fault": {"cut_after": 3}}) as server:
+    with scripted_server({**BREAKS, "fault": {"cut_after": 3}}) as server:
         client = client_of(server, waits)
         error = await error_of(client)
         assert error.partial is not None
-        assert (error.partial.text, len(server.requests()), sum(waits.seconds)) == ("one two ", 9, 120)
+        assert (error.partial.text, len(server.requests()), sum(waits.seconds)) == (
+            "one two ",
+            9,
+            120,
+        )
         await client.aclose()
 
 
-async def test_an_empty_answer_is_asked_for_again_and_taken_as_it_is_in_the_end() -> None:
+async def test_an_empty_answer_is_retried_and_finally_accepted() -> None:
     waits = Waits()
-    with scripted({"text": ""}, {"text": " "}, {"text": "at last"}, {"text": ""}) as server:
+    with scripted_server(
+        {"text": ""}, {"text": " "}, {"text": "at last"}, {"text": ""}
+    ) as server:
         client = client_of(server, waits)
         assert (await answer_of(client, prompt())).text == "at last"
         assert waits.seconds == [1.0, 2.0]
@@ -291,9 +366,11 @@ async def test_an_empty_answer_is_asked_for_again_and_taken_as_it_is_in_the_end(
         await client.aclose()
 
 
-async def test_a_stream_that_breaks_before_anything_came_is_sent_again() -> None:
+async def test_a_stream_broken_before_any_text_is_retried() -> None:
     waits = Waits()
-    with scripted({"text": "x", "fault": {"cut_after": 0}}, {"text": "whole"}) as server:
+    with scripted_server(
+        {"text": "x", "fault": {"cut_after": 0}}, {"text": "whole"}
+    ) as server:
         client = client_of(server, waits)
         assert (await answer_of(client, prompt())).text == "whole"
         assert waits.seconds == [1.0]
@@ -301,20 +378,22 @@ async def test_a_stream_that_breaks_before_anything_came_is_sent_again() -> None
 
 
 async def test_cancelling_before_the_first_byte_closes_the_connection() -> None:
-    with scripted({"fault": {"hang": True}}) as server:
+    with scripted_server({"fault": {"hang": True}}) as server:
         client = client_of(server)
         task = asyncio.create_task(chunks_of(client, prompt()))
         await asyncio.to_thread(server.wait_for, lambda seen: len(seen) == 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.to_thread(server.wait_for, lambda seen: seen[0].outcome == "closed by client")
+        await asyncio.to_thread(
+            server.wait_for, lambda seen: seen[0].outcome == "closed by client"
+        )
         await client.aclose()
 
 
-async def test_a_refused_key_is_named_by_its_variable_and_never_shown() -> None:
+async def test_a_refused_key_is_reported_by_its_variable_and_never_shown() -> None:
     waits = Waits()
-    with scripted({"text": "ok"}, key="sk-the-right-one") as server:
+    with scripted_server({"text": "ok"}, key="sk-the-right-one") as server:
         client = client_of(server, waits)
         error = await error_of(client)
         assert error.status == 401
@@ -326,14 +405,14 @@ async def test_a_refused_key_is_named_by_its_variable_and_never_shown() -> None:
 
 
 async def test_the_right_key_is_accepted() -> None:
-    with scripted({"text": "ok"}, key=KEY) as server:
+    with scripted_server({"text": "ok"}, key=KEY) as server:
         client = client_of(server)
         assert (await answer_of(client, prompt())).text == "ok"
         await client.aclose()
 
 
-async def test_an_unknown_model_is_named_with_its_server() -> None:
-    with scripted({"text": "ok"}) as server:
+async def test_an_unknown_model_is_reported_with_its_server() -> None:
+    with scripted_server({"text": "ok"}) as server:
         client = client_of(server, model="gpt-9000")
         error = await error_of(client)
         assert error.status == 404
@@ -342,45 +421,51 @@ async def test_an_unknown_model_is_named_with_its_server() -> None:
         await client.aclose()
 
 
-async def test_half_characters_from_a_server_do_not_break_the_answer() -> None:
+async def test_half_characters_from_a_server_do_not_corrupt_the_answer() -> None:
     pieces = [
         {"choices": [{"delta": {"content": "a\ud83d"}, "finish_reason": None}]},
         {"choices": [{"delta": {"content": "\ude00\udc00"}, "finish_reason": None}]},
         {"choices": [{"delta": {}, "finish_reason": "stop"}]},
     ]
-    with scripted({"fault": {"raw": pieces}}) as server:
+    with scripted_server({"fault": {"raw": pieces}}) as server:
         client = client_of(server)
         assert (await answer_of(client, prompt())).text == "a😀\ufffd"
         await client.aclose()
 
 
-async def test_a_proxy_of_the_environment_is_not_used_for_a_server_on_this_machine(
+async def test_the_environments_proxy_is_not_used_for_a_local_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    with scripted({"text": "ok"}) as server:
+    with scripted_server({"text": "ok"}) as server:
         client = client_of(server)
         assert (await answer_of(client, prompt())).text == "ok"
         await client.aclose()
 
 
-async def test_one_client_serves_several_requests_at_once() -> None:
-    with scripted({"text": "${content}"}) as server:
+async def test_one_client_handles_concurrent_requests() -> None:
+    with scripted_server({"text": "${content}"}) as server:
         client = client_of(server)
-        answers = await asyncio.gather(*(answer_of(client, prompt(f"number {n}")) for n in range(4)))
+        answers = await asyncio.gather(
+            *(answer_of(client, prompt(f"number {n}")) for n in range(4))
+        )
         assert [answer.text for answer in answers] == [f"number {n}" for n in range(4)]
         await client.aclose()
 
 
-async def test_a_history_with_broken_arguments_and_bare_thinking_is_still_valid() -> None:
+async def test_a_history_with_broken_arguments_and_bare_thinking_is_still_valid() -> (
+    None
+):
     messages: list[Message] = [
         *prompt(),
-        AssistantMessage(parts=(ToolCallPart(call_id="c1", name="read", arguments='{"path": "a'),)),
+        AssistantMessage(
+            parts=(ToolCallPart(call_id="c1", name="read", arguments='{"path": "a'),)
+        ),
         ToolResultMessage(call_id="c1", name="read"),
         UserMessage(parts=text_parts("and?")),
     ]
-    with scripted({"text": "ok"}, strict=True) as server:
+    with scripted_server({"text": "ok"}, strict=True) as server:
         client = client_of(server)
         assert (await answer_of(client, messages, [READ])).text == "ok"
         await client.aclose()
@@ -397,5 +482,5 @@ async def test_a_history_with_broken_arguments_and_bare_thinking_is_still_valid(
         ("https://8.8.8.8/v1", False),
     ],
 )
-def test_servers_nearby_are_told_from_servers_far_away(url: str, local: bool) -> None:
+def test_local_and_remote_servers_are_distinguished(url: str, local: bool) -> None:
     assert is_local(url) is local

@@ -1,4 +1,4 @@
-"""The client of the SDK: what it trusts."""
+"""The SDK's HTTP client and its certificates."""
 
 import ssl
 from contextlib import aclosing
@@ -18,7 +18,7 @@ from foldline.llm.providers import Provider
         ("https://api.example.com/v1", True),
     ],
 )
-async def test_only_a_server_nearby_that_encrypts_nothing_needs_no_certificates(
+async def test_only_an_unencrypted_local_server_needs_no_certificates(
     url: str, trusts_some: bool
 ) -> None:
     provider = Provider("box", "Box", url)

@@ -1,4 +1,4 @@
-"""Fields that Foldline adds by itself: which one a refusal is about, and what is sent from then on."""
+"""Fields added by Foldline: finding the refused one, and the later requests."""
 
 from typing import Any
 
@@ -9,21 +9,37 @@ from foldline.llm.own_fields import LeftOut, limit_named, refused_field
 CHAT: dict[str, Any] = {
     "model": "m",
     "messages": [
-        {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
+            ],
+        },
         {"role": "assistant", "content": "yes", "reasoning_content": "…"},
     ],
     "stream_options": {"include_usage": True},
     "max_tokens": 114_916,
     "prompt_cache_key": "s",
-    "tools": [{"type": "function", "function": {"name": "thinking", "parameters": {"signature": {}}}}],
+    "tools": [
+        {
+            "type": "function",
+            "function": {"name": "thinking", "parameters": {"signature": {}}},
+        }
+    ],
     "tool_choice": "none",
     "return_progress": True,
 }
 MESSAGES: dict[str, Any] = {
     "model": "m",
     "messages": [
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "…", "signature": "s"}]},
-        {"role": "user", "content": [{"type": "text", "text": '{"encrypted_content": 1}'}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "thinking", "thinking": "…", "signature": "s"}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": '{"encrypted_content": 1}'}],
+        },
     ],
     "max_tokens": 114_916,
     "thinking": {"type": "adaptive"},
@@ -36,33 +52,81 @@ RESPONSES: dict[str, Any] = {
     "max_output_tokens": 114_916,
     "store": False,
 }
-REFUSED = [
+REFUSALS = [
     # OpenAI, Azure, one-api
-    (CHAT, "Unknown parameter: 'stream_options'. (request id: 20240806214436917505976)", "usage"),
-    (CHAT, "Extra parameters ['stream_options'] are not allowed when extra-parameters is not set", "usage"),
+    (
+        CHAT,
+        "Unknown parameter: 'stream_options'. (request id: 20240806214436917505976)",
+        "usage",
+    ),
+    (
+        CHAT,
+        "Extra parameters ['stream_options'] are not allowed when extra-parameters is not set",
+        "usage",
+    ),
     (CHAT, "body.stream_options: Extra inputs are not permitted", "usage"),
-    (CHAT, "Unsupported parameter: 'max_tokens' is not supported with this model.", "answer limit"),
-    (CHAT, "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", "answer limit"),
+    (
+        CHAT,
+        "Unsupported parameter: 'max_tokens' is not supported with this model.",
+        "answer limit",
+    ),
+    (
+        CHAT,
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
+        "answer limit",
+    ),
     (CHAT, "Thinking mode does not support this tool_choice", "tools off"),
     (CHAT, "property 'prompt_cache_key' is unsupported", "session"),
-    (CHAT, "messages.0.content.0.cache_control: Extra inputs are not permitted", "marks"),
-    (CHAT, "property 'reasoning_content' is unsupported, did you mean 'max_tokens'?", "old thinking"),
+    (
+        CHAT,
+        "messages.0.content.0.cache_control: Extra inputs are not permitted",
+        "marks",
+    ),
+    (
+        CHAT,
+        "property 'reasoning_content' is unsupported, did you mean 'max_tokens'?",
+        "old thinking",
+    ),
     (CHAT, "unknown field `return_progress`", "progress"),
     # Anthropic, LiteLLM before OpenAI, Bedrock
     (MESSAGES, "adaptive thinking is not supported on this model", "thinking"),
-    (MESSAGES, "Unsupported parameter: 'reasoning.effort' is not supported with this model.", "thinking"),
-    (MESSAGES, "thinking: unknown field `thinking`, expected one of `messages`, `max_tokens`", "thinking"),
-    (MESSAGES, "messages.1.content.0: Invalid `signature` in `thinking` block", "old thinking"),
+    (
+        MESSAGES,
+        "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+        "thinking",
+    ),
+    (
+        MESSAGES,
+        "thinking: unknown field `thinking`, expected one of `messages`, `max_tokens`",
+        "thinking",
+    ),
+    (
+        MESSAGES,
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "old thinking",
+    ),
     (RESPONSES, "Unsupported parameter: max_output_tokens", "answer limit"),
-    (RESPONSES, "Encrypted content is not supported with this model.", "encrypted reasoning"),
+    (
+        RESPONSES,
+        "Encrypted content is not supported with this model.",
+        "encrypted reasoning",
+    ),
     (RESPONSES, "The encrypted content gAAA could not be verified.", "old thinking"),
-    (RESPONSES, "Unsupported parameter: 'reasoning.summary' is not supported", "shown reasoning"),
-    (RESPONSES, "Unsupported parameter: 'reasoning.effort' is not supported with this model.", "effort"),
+    (
+        RESPONSES,
+        "Unsupported parameter: 'reasoning.summary' is not supported",
+        "shown reasoning",
+    ),
+    (
+        RESPONSES,
+        "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+        "effort",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("body", "message", "name"), REFUSED)
-def test_a_refusal_is_about_the_field_that_it_names_first_of_those_sent(
+@pytest.mark.parametrize(("body", "message", "name"), REFUSALS)
+def test_a_refusal_concerns_the_first_sent_field_it_names(
     body: dict[str, Any], message: str, name: str
 ) -> None:
     refused = refused_field(message, body)
@@ -70,10 +134,16 @@ def test_a_refusal_is_about_the_field_that_it_names_first_of_those_sent(
     assert refused.name == name
 
 
-OF_OTHERS = [
+OTHER_REFUSALS = [
     (CHAT, "Unsupported parameter: 'temperature' is not supported with this model."),
-    (CHAT, "Unknown field `foo`, expected one of `messages`, `max_tokens`, `stream_options`"),
-    (CHAT, "The `reasoning_content` in the thinking mode must be passed back to the API."),  # DeepSeek
+    (
+        CHAT,
+        "Unknown field `foo`, expected one of `messages`, `max_tokens`, `stream_options`",
+    ),
+    (
+        CHAT,
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    ),  # DeepSeek
     (CHAT, "Function call is missing a thought_signature"),
     (CHAT, "Unsupported parameter: 'reasoning.effort'"),  # not sent
     (CHAT, "thinking is not supported"),  # the name of a tool
@@ -82,8 +152,10 @@ OF_OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("body", "message"), OF_OTHERS)
-def test_what_was_not_sent_or_is_wanted_is_not_what_was_refused(body: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("body", "message"), OTHER_REFUSALS)
+def test_an_unsent_or_required_field_is_not_the_refused_one(
+    body: dict[str, Any], message: str
+) -> None:
     assert refused_field(message, body) is None
 
 
@@ -96,13 +168,19 @@ LIMITS = [
         "max_tokens: 114916 > 64000, which is the maximum allowed number of output tokens for claude-3-5",
         64_000,
     ),
-    ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8_192),  # DeepSeek
+    (
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
+        8_192,
+    ),  # DeepSeek
     (
         "`max_tokens` must be less than or equal to `16384`, the maximum value for `max_tokens`",
         16_384,
     ),  # Groq
     ("max_tokens for `llama-3.1-8b-instant` must be less than or equal to 8000", 8_000),
-    ("<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 65536]", 65_536),  # Qwen
+    (
+        "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 65536]",
+        65_536,
+    ),  # Qwen
     (
         "Unable to submit request because it has a maxOutputTokens value of 114916 but the supported range "
         "is from 1 (inclusive) to 65537 (exclusive). Update the value and try again.",
@@ -119,19 +197,23 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("message", "most"), LIMITS)
-def test_the_limit_that_a_refusal_names_is_sent_from_then_on(message: str, most: int | None) -> None:
+def test_the_limit_named_in_a_refusal_is_sent_from_then_on(
+    message: str, most: int | None
+) -> None:
     assert limit_named(message, 114_916) == most
     left_out = LeftOut()
     assert left_out.learn(message, {"max_tokens": 114_916})
     assert left_out.trimmed({"max_tokens": 114_916}).get("max_tokens") == most
-    assert left_out.trimmed({"max_tokens": 300}).get("max_tokens") == (None if most is None else 300)
+    assert left_out.trimmed({"max_tokens": 300}).get("max_tokens") == (
+        None if most is None else 300
+    )
 
 
-def test_digits_without_end_are_no_limit() -> None:
+def test_an_endless_number_is_not_a_limit() -> None:
     assert limit_named("max_tokens is not " + "9" * 5_000, 9_000) is None
 
 
-def test_a_limit_that_is_refused_again_without_a_smaller_number_is_left_out() -> None:
+def test_a_limit_refused_twice_without_a_smaller_number_is_omitted() -> None:
     left_out = LeftOut()
     message = "max_tokens must be below 8192"
     assert left_out.learn(message, {"max_tokens": 10_000})
@@ -140,36 +222,43 @@ def test_a_limit_that_is_refused_again_without_a_smaller_number_is_left_out() ->
     assert not left_out.learn(message, {"model": "m"})
 
 
-def test_the_field_that_a_server_wants_instead_is_sent() -> None:
+def test_the_field_the_server_wants_instead_is_sent() -> None:
     left_out = LeftOut()
     message = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     assert left_out.learn(message, {"max_tokens": 9_000})
     assert left_out.trimmed({"max_tokens": 9_000}) == {"max_completion_tokens": 9_000}
     assert left_out.learn(
-        "max_completion_tokens is too large: 9000, at most 4096", {"max_completion_tokens": 9_000}
+        "max_completion_tokens is too large: 9000, at most 4096",
+        {"max_completion_tokens": 9_000},
     )
     assert left_out.trimmed({"max_tokens": 9_000}) == {"max_completion_tokens": 4_096}
 
 
-def test_a_field_that_is_refused_under_either_name_is_left_out() -> None:
+def test_a_field_refused_under_both_names_is_omitted() -> None:
     left_out = LeftOut()
     first, second = "max_tokens", "max_completion_tokens"
-    assert left_out.learn(f"Unsupported: {first!r}. Use {second!r} instead.", {first: 9_000})
-    assert left_out.learn(f"Unsupported: {second!r}. Use {first!r} instead.", {second: 9_000})
+    assert left_out.learn(
+        f"Unsupported: {first!r}. Use {second!r} instead.", {first: 9_000}
+    )
+    assert left_out.learn(
+        f"Unsupported: {second!r}. Use {first!r} instead.", {second: 9_000}
+    )
     assert left_out.trimmed({first: 9_000}) == {}
 
 
-def test_an_effort_that_the_user_set_to_an_unknown_value_is_not_left_out() -> None:
+def test_an_unknown_effort_set_by_the_user_is_not_omitted() -> None:
     left_out = LeftOut()
     body = {"reasoning_effort": "max"}
     assert not left_out.learn(
         "Unsupported value: 'max' is not supported. reasoning_effort may be 'low'", body
     )
-    assert left_out.learn("Unrecognized request argument supplied: reasoning_effort", body)
+    assert left_out.learn(
+        "Unrecognized request argument supplied: reasoning_effort", body
+    )
     assert left_out.trimmed(body) == {}
 
 
-def test_of_a_nested_field_the_rest_stays() -> None:
+def test_the_rest_of_a_nested_field_is_kept() -> None:
     left_out = LeftOut(["shown reasoning"])
     assert left_out.trimmed({"reasoning": {"summary": "auto", "effort": "low"}}) == {
         "reasoning": {"effort": "low"}

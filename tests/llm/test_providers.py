@@ -1,4 +1,4 @@
-"""The presets, and which of them a name or an address means."""
+"""Provider presets, looked up by name or address."""
 
 import pytest
 
@@ -19,12 +19,13 @@ OWN = {"mine": Provider("mine", "Mine", "http://box:1/v1")}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS)
-def test_a_preset_is_whole(provider: Provider) -> None:
+def test_a_preset_is_complete(provider: Provider) -> None:
     assert PROVIDERS[provider.name] is provider
     assert provider.name.replace("-", "").isalnum()
     assert provider.name.islower()
     assert dialect_named(provider.dialect) is not None
-    assert bool(provider.key_env) != is_local(provider.base_url)  # Who needs a key says in which variable.
+    # A preset that needs a key names its variable.
+    assert bool(provider.key_env) != is_local(provider.base_url)
     assert bool(provider.key_page) == bool(provider.key_env)
     if not is_local(provider.base_url):
         assert provider.base_url.startswith("https://")
@@ -48,7 +49,9 @@ def test_a_preset_is_whole(provider: Provider) -> None:
         ("http://h:port/v1", None),
     ],
 )
-def test_an_address_is_known_by_its_host_and_a_local_one_by_its_port(url: str, name: str | None) -> None:
+def test_an_address_is_recognised_by_its_host_and_a_local_one_by_its_port(
+    url: str, name: str | None
+) -> None:
     found = provider_at(url)
     assert (found.name if found else None) == name
 
@@ -65,17 +68,19 @@ def test_an_address_is_known_by_its_host_and_a_local_one_by_its_port(url: str, n
         ("gpt-5", ("gpt-5", "")),
     ],
 )
-def test_only_a_known_name_behind_the_last_at_is_a_provider(text: str, parts: tuple[str, str]) -> None:
+def test_only_a_known_name_after_the_last_at_sign_is_a_provider(
+    text: str, parts: tuple[str, str]
+) -> None:
     assert split_model(text, OWN) == parts
 
 
-def test_a_provider_of_ones_own_goes_before_a_preset() -> None:
+def test_a_custom_provider_takes_precedence_over_a_preset() -> None:
     own = {"ollama": Provider("ollama", "Mine", "http://box:1/v1")}
     assert provider_named("Ollama", own) is own["ollama"]
     assert provider_named("ollama") is PROVIDERS["ollama"]
     assert provider_named("nobody") is None
 
 
-def test_a_misspelt_name_has_a_near_one() -> None:
+def test_a_misspelt_name_gets_a_suggestion() -> None:
     assert close_to("monshot") == "moonshot"
     assert close_to("zzz") == ""

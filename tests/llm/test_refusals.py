@@ -1,4 +1,4 @@
-"""What the errors of real servers say, and what they are about."""
+"""Errors of real servers: their message and their subject."""
 
 import json
 from typing import Any
@@ -6,10 +6,21 @@ from typing import Any
 import pytest
 
 from foldline.llm.base import Subject
-from foldline.llm.failures import Endpoint, Failure, status_failure, stream_failure
+from foldline.llm.failures import (
+    LONG_WAIT,
+    NOT_FOUND,
+    UNAVAILABLE,
+    Endpoint,
+    Failure,
+    status_failure,
+    stream_failure,
+)
 from foldline.llm.refusals import error_words, read_refusal
+from support.sentences import says
 
-AT = Endpoint("https://api.example.com/image-models/v1", "vision-7b", "sk-very-secret-0123456789")
+ENDPOINT = Endpoint(
+    "https://api.example.com/image-models/v1", "vision-7b", "sk-very-secret-0123456789"
+)
 
 
 def error(message: str, **fields: Any) -> dict[str, Any]:
@@ -19,14 +30,20 @@ def error(message: str, **fields: Any) -> dict[str, Any]:
 def failure(status: int, body: Any, **headers: str) -> Failure:
     text = body if isinstance(body, str) else json.dumps(body)
     return status_failure(
-        AT, status, text, {name.replace("_", "-"): value for name, value in headers.items()}
+        ENDPOINT,
+        status,
+        text,
+        {name.replace("_", "-"): value for name, value in headers.items()},
     )
 
 
-# --- envelopes ----------------------------------------------------------------------------------------
+# --- envelopes -----------------------------------------------------------------------------------------
 
 INNER = "max_tokens: 114916 > 64000, which is the maximum allowed number of output tokens for claude"
-ANTHROPIC = {"type": "error", "error": {"type": "invalid_request_error", "message": INNER}}
+ANTHROPIC = {
+    "type": "error",
+    "error": {"type": "invalid_request_error", "message": INNER},
+}
 ENVELOPES = {
     "Anthropic": ANTHROPIC,
     "LiteLLM": error(
@@ -34,19 +51,37 @@ ENVELOPES = {
         type=None,
         code="400",
     ),
-    "OpenRouter": error("Provider returned error", code=400, metadata={"raw": json.dumps(ANTHROPIC)}),
+    "OpenRouter": error(
+        "Provider returned error", code=400, metadata={"raw": json.dumps(ANTHROPIC)}
+    ),
     "claude-code-router before OpenRouter": error(
         "Error from provider(openrouter,x: 400): "
-        + json.dumps(error("Provider returned error", code=400, metadata={"raw": json.dumps(ANTHROPIC)})),
+        + json.dumps(
+            error(
+                "Provider returned error",
+                code=400,
+                metadata={"raw": json.dumps(ANTHROPIC)},
+            )
+        ),
         type="api_error",
         code="provider_response_error",
     ),
     "claude-code-hub": {"error": {"type": "request_fail", "upstream_error": ANTHROPIC}},
     "as Python prints it": f"Error code: 400 - {ANTHROPIC}",
-    "a list of Gemini's": [{"error": {"code": 400, "message": INNER, "status": "INVALID_ARGUMENT"}}],
+    "a list of Gemini's": [
+        {"error": {"code": 400, "message": INNER, "status": "INVALID_ARGUMENT"}}
+    ],
     "FastAPI": {"detail": INNER},
-    "the name of the status beside it": {"statusCode": 400, "error": "Bad Request", "message": INNER},
-    "pollinations": {"error": "Anthropic API error: 400 Bad Request", "status": 500, "details": ANTHROPIC},
+    "the name of the status beside it": {
+        "statusCode": 400,
+        "error": "Bad Request",
+        "message": INNER,
+    },
+    "pollinations": {
+        "error": "Anthropic API error: 400 Bad Request",
+        "status": 500,
+        "details": ANTHROPIC,
+    },
     "Ollama": {"error": INNER},
     "Cloudflare": {"errors": [{"code": 5021, "message": INNER}]},
     "a bare text": INNER,
@@ -60,11 +95,20 @@ def test_the_innermost_message_is_read_and_shown(body: Any) -> None:
     assert f'"{INNER}"' in failure(400, body).sentence
 
 
-def test_of_gemini_behind_openrouter_the_upstream_error_is_shown() -> None:
-    upstream = json.dumps(error("Function call is missing a thought_signature.", code=400), indent=2)
+def test_the_upstream_error_of_gemini_behind_openrouter_is_shown() -> None:
+    upstream = json.dumps(
+        error("Function call is missing a thought_signature.", code=400), indent=2
+    )
     raw = f"Gemini models require OpenRouter reasoning details. Upstream error: {upstream}\n"
-    body = error("Provider returned error", code=400, metadata={"raw": raw, "provider_name": "Google"})
-    assert 'it says "Function call is missing a thought_signature"' in failure(400, body).sentence
+    body = error(
+        "Provider returned error",
+        code=400,
+        metadata={"raw": raw, "provider_name": "Google"},
+    )
+    assert (
+        'it says "Function call is missing a thought_signature"'
+        in failure(400, body).sentence
+    )
 
 
 ECHOES = {
@@ -86,23 +130,31 @@ ECHOES = {
 
 
 @pytest.mark.parametrize("body", ECHOES.values(), ids=ECHOES)
-def test_what_a_server_repeats_of_the_request_says_nothing_of_the_refusal(body: Any) -> None:
+def test_an_echoed_part_of_the_request_does_not_classify_the_refusal(body: Any) -> None:
     refused = failure(422, body)
     assert refused.about in ("", "request")
     assert "image" not in refused.message
     assert "stream_options" in refused.message
 
 
-@pytest.mark.parametrize("body", ["{" * 70_000, '{"error":' * 5_000, "{'a': " * 3_000, "[" * 100_000, "\0{}"])
-def test_an_error_nested_without_end_is_read_as_far_as_it_goes(body: str) -> None:
+@pytest.mark.parametrize(
+    "body", ["{" * 70_000, '{"error":' * 5_000, "{'a': " * 3_000, "[" * 100_000, "\0{}"]
+)
+def test_an_endlessly_nested_error_is_read_to_a_limit(body: str) -> None:
     assert len(failure(400, body).sentence) < 500
 
 
-# --- subjects -----------------------------------------------------------------------------------------
+# --- subjects ------------------------------------------------------------------------------------------
 
 NO_PICTURES = [
-    (404, error("No endpoints found that support image input", code=404)),  # OpenRouter, MiMo
-    (400, error("Invalid content type. image_url is only supported by certain models.")),  # OpenAI
+    (
+        404,
+        error("No endpoints found that support image input", code=404),
+    ),  # OpenRouter, MiMo
+    (
+        400,
+        error("Invalid content type. image_url is only supported by certain models."),
+    ),  # OpenAI
     (
         400,  # DeepSeek
         error(
@@ -110,7 +162,12 @@ NO_PICTURES = [
             "`image_url`, expected `text` at line 1 column 4795"
         ),
     ),
-    (400, error("At most 0 image(s) may be provided in one request.", type="BadRequestError")),  # vLLM
+    (
+        400,
+        error(
+            "At most 0 image(s) may be provided in one request.", type="BadRequestError"
+        ),
+    ),  # vLLM
     (400, error("Qwen/Qwen3-8B is not a multimodal model")),  # vLLM, Crusoe
     (500, error("Qwen/Qwen3-8B is not a multimodal model", code=500)),
     (
@@ -121,16 +178,40 @@ NO_PICTURES = [
             type="server_error",
         ),
     ),
-    (500, error("image input is not supported by this server", code=500, type="server_error")),
-    (500, error('Failed to parse messages: Unsupported content part type: "image_url"', code=500)),
     (
         500,
-        {"error": "failed to process inputs: this model is missing data required for image input"},
+        error(
+            "image input is not supported by this server", code=500, type="server_error"
+        ),
+    ),
+    (
+        500,
+        error(
+            'Failed to parse messages: Unsupported content part type: "image_url"',
+            code=500,
+        ),
+    ),
+    (
+        500,
+        {
+            "error": "failed to process inputs: this model is missing data required for image input"
+        },
     ),  # Ollama
     (400, error('model "claude-opus-4.6" not supported for vision')),  # Copilot
-    (400, error("missing required Copilot-Vision-Request header for vision requests", code="")),
+    (
+        400,
+        error(
+            "missing required Copilot-Vision-Request header for vision requests",
+            code="",
+        ),
+    ),
     (400, error("message[0].content must be a string")),  # Groq
-    (400, error("Image input is not enabled for this model", type="invalid_request_error")),
+    (
+        400,
+        error(
+            "Image input is not enabled for this model", type="invalid_request_error"
+        ),
+    ),
     (400, error("[Unexpected item type in content]")),  # DashScope
     (400, error("Only 'text' content type is supported.")),  # mlx-lm
     (
@@ -140,19 +221,31 @@ NO_PICTURES = [
             "'type' does not match any of the expected tags: 'text', 'tool_result'"
         ),
     ),
-    (400, error("The server was not compiled for multimodal or the model projector can't be loaded.")),
-    (400, error("This model does not support images. Please use a model that does.")),  # LM Studio
+    (
+        400,
+        error(
+            "The server was not compiled for multimodal or the model projector can't be loaded."
+        ),
+    ),
+    (
+        400,
+        error("This model does not support images. Please use a model that does."),
+    ),  # LM Studio
     (403, error("Image inputs are not available for this model")),
 ]
 
 
 @pytest.mark.parametrize(("status", "body"), NO_PICTURES)
-def test_a_model_that_takes_no_pictures_is_known_by_the_words_whatever_the_status(
+def test_a_model_without_vision_is_recognised_by_its_message_at_any_status(
     status: int, body: dict[str, Any]
 ) -> None:
     refused = failure(status, body)
-    assert (refused.about, refused.of_request, refused.retry) == ("pictures", True, False)
-    assert "has no model" not in refused.sentence
+    assert (refused.about, refused.of_request, refused.retry) == (
+        "pictures",
+        True,
+        False,
+    )
+    assert not says(refused.sentence, NOT_FOUND)
 
 
 ONE_PICTURE = [
@@ -168,64 +261,107 @@ ONE_PICTURE = [
 
 
 @pytest.mark.parametrize("message", ONE_PICTURE)
-def test_a_picture_that_is_too_large_or_broken_does_not_make_the_model_blind(message: str) -> None:
+def test_a_too_large_or_broken_picture_does_not_mark_the_model_as_blind(
+    message: str,
+) -> None:
     assert failure(400, error(message)).about == "picture"
 
 
-OTHERS: list[tuple[int, Any, Subject]] = [
-    # Neither money, keys nor rates are about what their words happen to name.
+OTHER_REFUSALS: list[tuple[int, Any, Subject]] = [
+    # Errors of credit, keys and rates only mention other subjects.
     (401, error("Invalid key for image input"), ""),
     (402, error("This request requires more credits, or fewer max_tokens."), "money"),
     (429, error("Too many image requests per minute"), "rate"),
     (
         429,
-        error("Image input is not supported on the free tier: rate limit", code="insufficient_quota"),
+        error(
+            "Image input is not supported on the free tier: rate limit",
+            code="insufficient_quota",
+        ),
         "money",
     ),
-    # A filter withholds what it withholds, of any model.
+    # A content filter applies to any model.
     (
         400,
-        error("Your request was rejected by our safety system: an image of …", code="content_filter"),
+        error(
+            "Your request was rejected by our safety system: an image of …",
+            code="content_filter",
+        ),
         "content",
     ),
-    (403, error("Your input was flagged: draw me an image", metadata={"flagged_input": "image"}), "content"),
-    # Too long is too long, also with pictures.
+    (
+        403,
+        error(
+            "Your input was flagged: draw me an image",
+            metadata={"flagged_input": "image"},
+        ),
+        "content",
+    ),
+    # Too long, also with pictures.
     (400, error("Total tokens of image and text exceed max message tokens."), "length"),
-    (400, error("This model's maximum context length is 5 tokens; the image takes 900."), "length"),
+    (
+        400,
+        error("This model's maximum context length is 5 tokens; the image takes 900."),
+        "length",
+    ),
     # Parts of paths, of names, of other words.
     (404, error("The model `gpt-image-1` does not exist"), "request"),
     (404, error("no route to /v1/images/edits"), ""),
     (400, error("cannot read image.py"), ""),
     (400, error("imagery is the mediator of visions"), ""),
     (415, error("Unsupported Media Type"), "request"),
-    # What waiting cures.
+    # Temporary failures.
     (503, error("The image encoder does not support this many requests now"), ""),
     (500, error("image worker crashed"), ""),
     (502, error("upstream vision service: bad gateway"), ""),
-    # Tools, and whatever else is in a request.
+    # Tools and other parts of a request.
     (404, error("No endpoints found that support tool use."), "tools"),
-    (400, {"error": "registry.ollama.ai/library/gemma3:4b does not support tools"}, "tools"),
-    (400, error('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser'), "tools"),
-    (500, error("tools param requires --jinja flag", code=500, type="server_error"), "request"),
+    (
+        400,
+        {"error": "registry.ollama.ai/library/gemma3:4b does not support tools"},
+        "tools",
+    ),
+    (
+        400,
+        error(
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser'
+        ),
+        "tools",
+    ),
+    (
+        500,
+        error("tools param requires --jinja flag", code=500, type="server_error"),
+        "request",
+    ),
     (400, error("Unknown parameter: 'foo'."), "request"),
     (400, error("Bad Request"), ""),
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "about"), OTHERS)
-def test_other_refusals_are_about_something_else(status: int, body: Any, about: Subject) -> None:
+@pytest.mark.parametrize(("status", "body", "about"), OTHER_REFUSALS)
+def test_other_refusals_have_another_subject(
+    status: int, body: Any, about: Subject
+) -> None:
     assert failure(status, body).about == about
 
 
 def test_an_error_in_a_stream_is_read_like_one_with_a_status() -> None:
-    refused = stream_failure(AT, {"code": 404, "message": "No endpoints found that support image input"})
+    refused = stream_failure(
+        ENDPOINT,
+        {"code": 404, "message": "No endpoints found that support image input"},
+    )
     assert (refused.about, refused.retry) == ("pictures", False)
-    assert stream_failure(AT, {"message": "image input is not supported"}).about == "pictures"
-    busy = stream_failure(AT, {"code": 529, "type": "overloaded_error", "message": "Overloaded"})
+    assert (
+        stream_failure(ENDPOINT, {"message": "image input is not supported"}).about
+        == "pictures"
+    )
+    busy = stream_failure(
+        ENDPOINT, {"code": 529, "type": "overloaded_error", "message": "Overloaded"}
+    )
     assert (busy.status, busy.retry) == (529, True)
 
 
-# --- sentences and retries ----------------------------------------------------------------------------
+# --- sentences and retries -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -241,25 +377,31 @@ def test_an_error_in_a_stream_is_read_like_one_with_a_status() -> None:
         (502, "Bad gateway", True),
     ],
 )
-def test_a_server_error_that_no_waiting_cures_is_final(status: int, message: str, again: bool) -> None:
+def test_a_permanent_server_error_is_final(
+    status: int, message: str, again: bool
+) -> None:
     refused = failure(status, error(message))
     assert refused.retry is again
-    assert ("Try again later" in refused.sentence) is again
+    assert says(refused.sentence, UNAVAILABLE) is again
 
 
-def test_a_model_that_openrouter_does_not_have_is_a_missing_one() -> None:
-    assert "has no model" in failure(404, error("No endpoints found for foo/bar.")).sentence
+def test_a_model_unknown_to_openrouter_is_reported_as_missing() -> None:
+    missing = failure(404, error("No endpoints found for foo/bar."))
+    assert says(missing.sentence, NOT_FOUND)
     policy = failure(404, error("No endpoints found matching your data policy"))
-    assert "has no model" not in policy.sentence
+    assert not says(policy.sentence, NOT_FOUND)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [("600", "10 min"), ("3600", "1 h"), ("12000", "3 h 20 min"), ("259200", "3 days")]
+    ("seconds", "said"),
+    [("600", "10 min"), ("3600", "1 h"), ("12000", "3 h 20 min"), ("259200", "3 days")],
 )
-def test_a_wait_that_is_longer_than_all_retries_is_said_and_not_waited_for(seconds: str, said: str) -> None:
+def test_a_wait_longer_than_all_retries_is_reported_and_not_waited_for(
+    seconds: str, said: str
+) -> None:
     limited = failure(429, error("slow down"), retry_after=seconds)
     assert not limited.retry
-    assert f"It asks to wait {said}." in limited.sentence
+    assert LONG_WAIT.format(duration=said) in limited.sentence
     assert failure(429, error("slow down"), retry_after="120").retry
 
 
@@ -268,6 +410,6 @@ def test_the_available_context_size_is_the_window() -> None:
     assert failure(400, error(message)).window == 4_096
 
 
-def test_a_page_of_html_says_nothing() -> None:
+def test_an_html_page_gives_no_message() -> None:
     assert error_words("<html>no image input</html>").message == ""
     assert read_refusal(500, error_words("<html>"), "<html>").about == ""

@@ -1,5 +1,5 @@
-"""Requests that go on from the one before, over all three APIs: nothing is rendered twice, and nothing is
-rendered otherwise than each request alone."""
+"""Incremental rendering of requests over all three APIs: nothing is rendered twice, and the result is
+the same as for each request alone."""
 
 import copy
 import json
@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.calls import RunningPairs, paired
-from foldline.context.projection import Projection
 from foldline.llm import ModelInfo, Request
 from foldline.llm.chat import ChatWire
 from foldline.llm.dialect import MessageRendering
@@ -21,26 +19,47 @@ from foldline.llm.providers import PROVIDERS
 from foldline.llm.responses import ResponsesWire
 from foldline.llm.wire import DEFAULT, Wire
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart
+from foldline.view.calls import RunningPairs, paired
+from foldline.view.projection import Projection
 from support.history import call
 from support.stories import Story
 
 MODELS = "anthropic/claude-sonnet-5-5", "other"
 WIRES: dict[str, Callable[[], Wire]] = {
     **{
-        dialect: lambda dialect=dialect: ChatWire(replace(PROVIDERS["openrouter"], dialect=dialect))
-        for dialect in ("openai", "strict", "strict-thinking", "mistral", "gemini", "openrouter")
+        dialect: lambda dialect=dialect: ChatWire(
+            replace(PROVIDERS["openrouter"], dialect=dialect)
+        )
+        for dialect in (
+            "openai",
+            "strict",
+            "strict-thinking",
+            "mistral",
+            "gemini",
+            "openrouter",
+        )
     },
     "responses": lambda: ResponsesWire(PROVIDERS["openai-responses"], DEFAULT),
     "messages": lambda: MessagesWire(PROVIDERS["anthropic"], DEFAULT),
 }
 STEPS = (
-    *("prompt", "answer", "tools", "tools", "interrupted", "thinking", "picture", "note", "shell"),
+    *(
+        "prompt",
+        "answer",
+        "tools",
+        "tools",
+        "interrupted",
+        "thinking",
+        "picture",
+        "note",
+        "shell",
+    ),
     *("compaction", "hide", "drop", "undo", "clear", "model"),
 )
 
 
-def signed(story: Story, wire: str) -> None:
-    """An answer with a thought that only its model and server can read again."""
+def add_signed_step(story: Story, wire: str) -> None:
+    """Append an answer whose signed reasoning only its own model and server accept."""
     sealed = {"type": "reasoning", "id": f"rs_{story.last}", "encrypted_content": "x"}
     signature = json.dumps(sealed) if wire == "responses" else "sig"
     thought = ThinkingPart(text="Hm.", signature=signature, signed_by=MODELS[0])
@@ -50,7 +69,7 @@ def signed(story: Story, wire: str) -> None:
 
 
 def take(story: Story, step: str, wire: str, chosen: int) -> None:
-    """Grow the history by one more thing that can happen to it."""
+    """Extend the history by one event."""
     prompts = [entry.index for entry in story.entries if entry.type == "user"]
     results = [entry.index for entry in story.entries if entry.type == "tool_result"]
     match step:
@@ -59,14 +78,18 @@ def take(story: Story, step: str, wire: str, chosen: int) -> None:
         case "answer":
             story.assistant("Done.", thinking="So it is.")
         case "tools":
-            calls = [call("read", path=f"a{number}.py") for number in range(1 + chosen % 3)]
+            calls = [
+                call("read", path=f"a{number}.py") for number in range(1 + chosen % 3)
+            ]
             story.assistant("I look.", calls=calls)
             for _ in calls:
                 story.result("x = 1\n", images=chosen % 2)
         case "interrupted":
-            story.assistant(calls=[call("bash", command="make"), call("ls", path=".")]).result("a.py")
+            story.assistant(
+                calls=[call("bash", command="make"), call("ls", path=".")]
+            ).result("a.py")
         case "thinking":
-            signed(story, wire)
+            add_signed_step(story, wire)
         case "picture":
             story.user("Look.", images=1)
         case "note":
@@ -75,9 +98,11 @@ def take(story: Story, step: str, wire: str, chosen: int) -> None:
             story.add(story.entries[prompts[0]].model_copy(update={"origin": "shell"}))
         case "compaction" if len(prompts) > 1:
             cut = prompts[1 + chosen % (len(prompts) - 1)]
-            story.fold(cut, f"What came before {cut}.", first=prompts[0])
+            story.compaction(cut, f"What came before {cut}.", first=prompts[0])
         case "hide" | "drop" if results:
-            story.edit("hide" if step == "hide" else "drop", results[chosen % len(results)])
+            story.edit(
+                "hide" if step == "hide" else "drop", results[chosen % len(results)]
+            )
         case "undo" if story.entries[-1].type in ("compaction", "edit", "clear"):
             story.undo()
         case "clear" if len(prompts) > 2:
@@ -87,12 +112,20 @@ def take(story: Story, step: str, wire: str, chosen: int) -> None:
 
 
 def body(wire: Wire, messages: list[BaseMessage], model: str) -> str:
-    return json.dumps(wire.body(Request(messages, session="s"), model), ensure_ascii=False)
+    return json.dumps(
+        wire.body(Request(messages, session="s"), model), ensure_ascii=False
+    )
 
 
 @pytest.mark.parametrize("name", WIRES)
-@given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 20)), min_size=1, max_size=25))
-def test_requests_of_any_history_are_sent_as_each_alone(name: str, steps: list[tuple[str, int]]) -> None:
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(STEPS), st.integers(0, 20)), min_size=1, max_size=25
+    )
+)
+def test_incremental_requests_of_any_history_equal_separate_ones(
+    name: str, steps: list[tuple[str, int]]
+) -> None:
     """Byte for byte, across compactions, edits, undos, clears and changes of the model."""
     story = Story().system("You are careful.").user("Begin.")
     wire, pairs, projection = WIRES[name](), RunningPairs(), Projection()
@@ -113,17 +146,19 @@ def test_requests_of_any_history_are_sent_as_each_alone(name: str, steps: list[t
             for each in message.calls
         }
         expected = wire._expected(Request(messages), ModelInfo(model, 9_000))
-        assert set(expected.taken) == calls
+        assert set(expected.used_ids) == calls
         assert expected.stem == f"call_{max(message.index for message in messages)}"
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_of_a_request_only_what_it_adds_to_the_one_before_is_rendered(
+def test_only_the_new_part_of_a_request_is_rendered(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     seen: list[BaseMessage] = []
     renders = MessageRendering.add
-    monkeypatch.setattr(MessageRendering, "add", lambda self, m: (seen.append(m), renders(self, m)))
+    monkeypatch.setattr(
+        MessageRendering, "add", lambda self, m: (seen.append(m), renders(self, m))
+    )
     story = Story().system("s").user("go")
     wire, pairs, projection = WIRES[name](), RunningPairs(), Projection()
     taken = 0
@@ -138,7 +173,7 @@ def test_of_a_request_only_what_it_adds_to_the_one_before_is_rendered(
     assert len(seen) == taken
 
 
-def test_what_was_paired_is_not_read_again() -> None:
+def test_paired_messages_are_not_read_again() -> None:
     story = Story().system("s").user("go")
     for _ in range(10):
         story.step("read", "x = 1", path="a.py")
@@ -157,7 +192,7 @@ def test_what_was_paired_is_not_read_again() -> None:
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_what_is_on_its_way_is_not_changed_by_the_next_request(name: str) -> None:
+def test_a_request_in_flight_is_not_changed_by_the_next_one(name: str) -> None:
     story = Story().system("s").user("go").step("read", "x", path="a.py")
     wire = WIRES[name]()
     sent = []

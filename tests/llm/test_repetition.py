@@ -1,16 +1,18 @@
-"""An answer that says one thing over and over is stopped; honest repetition is not."""
+"""An endlessly repeating answer is stopped; legitimate repetition is not."""
 
 import pytest
 
-from foldline.llm.wire import repeated_at_the_end
+from foldline.llm.wire import LOOPED, repeated_at_the_end
 from foldline.protocol import UserMessage, text_parts
-from support.clients import answer_of, client_of, prompt, scripted
+from support.clients import answer_of, client_of, prompt, scripted_server
 
 LOOP = "I'm just a person. "
 
 
-@pytest.mark.parametrize("unit", [LOOP, "The next step is to read the file.\n", "我只是一个普通的人。"])
-def test_a_sentence_said_again_and_again_is_found_wherever_it_is_cut(unit: str) -> None:
+@pytest.mark.parametrize(
+    "unit", [LOOP, "The next step is to read the file.\n", "我只是一个普通的人。"]
+)
+def test_a_repeated_sentence_is_found_at_any_chunk_boundary(unit: str) -> None:
     for cut in range(len(unit)):
         said = ("Well. " + unit * 200)[: 6 + 150 * len(unit) + cut]
         assert repeated_at_the_end(said) == unit.strip()
@@ -29,30 +31,28 @@ def test_a_sentence_said_again_and_again_is_found_wherever_it_is_cut(unit: str) 
     ],
     ids=["few times", "hex table", "rule", "list", "counting", "it went on", "rows"],
 )
-def test_tables_rules_and_what_goes_on_are_no_loop(text: str) -> None:
+def test_tables_rules_and_progressing_text_are_not_a_loop(text: str) -> None:
     assert repeated_at_the_end(text) == ""
 
 
-def test_a_loop_of_no_words_is_one_once_it_is_very_long() -> None:
+def test_a_loop_without_words_counts_once_it_is_very_long() -> None:
     assert repeated_at_the_end("0, " * 5_000) == "0,"
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_a_loop_is_stopped_and_what_came_is_kept(api: str) -> None:
-    with scripted({"text": LOOP * 3_000, "chunk": 40}) as server:
+async def test_a_loop_is_stopped_and_the_received_text_is_kept(api: str) -> None:
+    with scripted_server({"text": LOOP * 3_000, "chunk": 40}) as server:
         client = client_of(server, api=api)
         message = await answer_of(client, prompt())
         await client.aclose()
     assert message.stop_reason == "repeated"
-    assert message.error == (
-        f'The model repeated "{LOOP.strip()}" without end: it was stopped, what came is kept.'
-    )
+    assert message.error == LOOPED.format(unit=LOOP.strip())
     assert 1_500 <= len(message.text) < 10_000
 
 
-async def test_what_a_call_carries_may_repeat() -> None:
+async def test_call_arguments_may_repeat() -> None:
     call = {"name": "read", "arguments": {"path": LOOP * 500}}
-    with scripted({"tool_calls": [call]}) as server:
+    with scripted_server({"tool_calls": [call]}) as server:
         client = client_of(server)
         message = await answer_of(client, [UserMessage(parts=text_parts("go"))])
         await client.aclose()

@@ -1,4 +1,4 @@
-"""The instrument measures itself: the test server's validator, tokens, cache, window and default model."""
+"""The test server itself: its validator, tokens, cache, window and default model."""
 
 import copy
 import json
@@ -12,10 +12,20 @@ from typing import Any
 import pytest
 
 from support.server import RunningServer, running_server
-from support.server_checks import CACHE_STEP, PrefixCache, count, request_tokens, validate
+from support.server_checks import (
+    CACHE_STEP,
+    PrefixCache,
+    count,
+    request_tokens,
+    validate,
+)
 
 CALLS = [
-    {"id": call_id, "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+    {
+        "id": call_id,
+        "type": "function",
+        "function": {"name": "read", "arguments": '{"path": "a"}'},
+    }
     for call_id in ("c1", "c2")
 ]
 VALID: list[dict[str, Any]] = [
@@ -27,11 +37,14 @@ VALID: list[dict[str, Any]] = [
     {"role": "assistant", "content": "Done."},
     {"role": "user", "content": "Thanks."},
 ]
-READ = {"type": "function", "function": {"name": "read", "parameters": {"properties": {"path": {}}}}}
+READ = {
+    "type": "function",
+    "function": {"name": "read", "parameters": {"properties": {"path": {}}}},
+}
 
 
 def post(server: RunningServer, body: Any) -> tuple[int, Any]:
-    """A request without any client library."""
+    """Send a request without any client library."""
     request = urllib.request.Request(
         f"{server.base_url}/chat/completions",
         data=json.dumps(body).encode(),
@@ -45,7 +58,9 @@ def post(server: RunningServer, body: Any) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
-def ask(server: RunningServer, messages: list[dict[str, Any]], **fields: Any) -> tuple[int, Any]:
+def ask(
+    server: RunningServer, messages: list[dict[str, Any]], **fields: Any
+) -> tuple[int, Any]:
     return post(server, {"model": server.model, "messages": messages, **fields})
 
 
@@ -63,7 +78,11 @@ def _call(**fields: Any) -> Callable[[list[dict[str, Any]]], None]:
 
 MUTATIONS: list[tuple[str, str, Callable[[list[dict[str, Any]]], None]]] = [
     ("a result is missing", "P1", _drop(3)),
-    ("a user speaks inside a group", "P1", lambda m: m.insert(4, {"role": "user", "content": "wait"})),
+    (
+        "a user speaks inside a group",
+        "P1",
+        lambda m: m.insert(4, {"role": "user", "content": "wait"}),
+    ),
     ("all results are missing", "P1", lambda m: m.__delitem__(slice(3, 5))),
     ("the last group is open", "P1", lambda m: m.__delitem__(slice(4, 7))),
     ("a result nobody asked for", "P2", lambda m: m.insert(2, dict(VALID[3]))),
@@ -72,7 +91,11 @@ MUTATIONS: list[tuple[str, str, Callable[[list[dict[str, Any]]], None]]] = [
     ("a torn group's tail", "P2", _drop(2)),
     ("ids given twice", "P3", _call(id="c1")),
     ("an empty id", "P3", _call(id="")),
-    ("arguments cut short", "P4", _call(function={"name": "read", "arguments": '{"path": '})),
+    (
+        "arguments cut short",
+        "P4",
+        _call(function={"name": "read", "arguments": '{"path": '}),
+    ),
     ("arguments missing", "P4", _call(function={"name": "read"})),
     ("no calls in tool_calls", "P5", _set(5, tool_calls=[])),
     ("an assistant says nothing", "P6", _set(5, content=None)),
@@ -80,7 +103,11 @@ MUTATIONS: list[tuple[str, str, Callable[[list[dict[str, Any]]], None]]] = [
     (
         "nobody asks",
         "P7",
-        lambda m: [message.update(role="developer") for message in m if message["role"] == "user"],
+        lambda m: [
+            message.update(role="developer")
+            for message in m
+            if message["role"] == "user"
+        ],
     ),
     ("a role nobody knows", "role", _set(1, role="human")),
     ("a user says nothing", "content", _set(6, content="")),
@@ -99,7 +126,9 @@ def test_a_valid_request_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "mutate"), [row[1:] for row in MUTATIONS], ids=[row[0] for row in MUTATIONS]
+    ("rule", "mutate"),
+    [row[1:] for row in MUTATIONS],
+    ids=[row[0] for row in MUTATIONS],
 )
 def test_each_mutation_of_a_valid_request_is_rejected(
     rule: str, mutate: Callable[[list[dict[str, Any]]], None]
@@ -109,18 +138,25 @@ def test_each_mutation_of_a_valid_request_is_rejected(
     assert rule in {violation.rule for violation in validate({"messages": messages})}
 
 
-def test_recorded_conversations_with_a_real_api_are_accepted_and_torn_ones_are_not() -> None:
-    folder = os.environ.get("FOLDLINE_SHARED_SESSIONS") or Path(__file__).parents[3] / "shared" / "sessions"
+def test_recorded_real_conversations_are_accepted_and_truncated_ones_are_not() -> None:
+    folder = (
+        os.environ.get("FOLDLINE_SHARED_SESSIONS")
+        or Path(__file__).parents[3] / "shared" / "sessions"
+    )
     recorded = Path(folder) / "tau-bench" / "gpt-4o-airline-even.json"
     if not recorded.exists():
         pytest.skip(f"no recorded sessions at {recorded}")
     for run in json.loads(recorded.read_text(encoding="utf-8")):
         messages = run["traj"]
         assert validate({"messages": messages}) == []
-        results = [at for at, message in enumerate(messages) if message["role"] == "tool"]
+        results = [
+            at for at, message in enumerate(messages) if message["role"] == "tool"
+        ]
         for at in results:
             torn = [*messages[:at], *messages[at + 1 :]]
-            assert "P1" in {violation.rule for violation in validate({"messages": torn})}
+            assert "P1" in {
+                violation.rule for violation in validate({"messages": torn})
+            }
 
 
 @pytest.mark.parametrize(
@@ -131,23 +167,33 @@ def test_recorded_conversations_with_a_real_api_are_accepted_and_torn_ones_are_n
         ("S3", lambda m: m.insert(1, {"role": "user", "content": "more"})),
     ],
 )
-def test_strict_servers_reject_more(rule: str, mutate: Callable[[list[dict[str, Any]]], None]) -> None:
+def test_strict_servers_reject_more(
+    rule: str, mutate: Callable[[list[dict[str, Any]]], None]
+) -> None:
     messages = copy.deepcopy(VALID)
     mutate(messages)
     assert validate({"messages": messages}) == []
-    assert rule in {violation.rule for violation in validate({"messages": messages}, strict=True)}
+    assert rule in {
+        violation.rule for violation in validate({"messages": messages}, strict=True)
+    }
 
 
-def test_a_violation_is_a_400_in_the_words_of_openai(server: RunningServer) -> None:
+def test_a_violation_is_a_400_with_openais_wording(server: RunningServer) -> None:
     status, answer = ask(server, [*VALID[:3], VALID[5]])
     assert status == 400
     assert answer["error"]["type"] == "invalid_request_error"
-    assert "must be followed by tool messages responding to each 'tool_call_id'" in answer["error"]["message"]
+    assert (
+        "must be followed by tool messages responding to each 'tool_call_id'"
+        in answer["error"]["message"]
+    )
     assert server.requests()[-1].rejected == "invalid"
 
 
 def test_a_request_is_logged_byte_for_byte(server: RunningServer) -> None:
-    body = {"model": server.model, "messages": [{"role": "user", "content": "你好\u2028 ok"}]}
+    body = {
+        "model": server.model,
+        "messages": [{"role": "user", "content": "你好\u2028 ok"}],
+    }
     post(server, body)
     assert server.requests()[-1].raw == json.dumps(body).encode()
 
@@ -166,7 +212,9 @@ def test_every_character_belongs_to_exactly_one_token() -> None:
 
 
 def test_an_identical_request_is_cached_up_to_the_last_whole_block() -> None:
-    tokens = request_tokens({"messages": [{"role": "user", "content": "one two three " * 200}]})
+    tokens = request_tokens(
+        {"messages": [{"role": "user", "content": "one two three " * 200}]}
+    )
     cache = PrefixCache()
     assert cache.cached(tokens) == 0
     cache.remember(tokens)
@@ -176,12 +224,20 @@ def test_an_identical_request_is_cached_up_to_the_last_whole_block() -> None:
 
 def test_a_change_in_the_first_token_leaves_nothing_cached() -> None:
     cache = PrefixCache()
-    tokens = request_tokens({"messages": [{"role": "user", "content": "one two three " * 200}]})
+    tokens = request_tokens(
+        {"messages": [{"role": "user", "content": "one two three " * 200}]}
+    )
     cache.remember(tokens)
     assert cache.cached(["changed", *tokens[1:]]) == 0
     assert (
         cache.cached(
-            request_tokens({"messages": [{"role": "user", "content": "x" + "one two three " * 200}]})
+            request_tokens(
+                {
+                    "messages": [
+                        {"role": "user", "content": "x" + "one two three " * 200}
+                    ]
+                }
+            )
         )
         == 0
     )
@@ -190,7 +246,10 @@ def test_a_change_in_the_first_token_leaves_nothing_cached() -> None:
 def test_an_extended_request_has_the_earlier_one_as_its_prefix() -> None:
     for end in range(2, len(VALID)):
         shorter = request_tokens({"tools": [READ], "messages": VALID[:end]})
-        assert request_tokens({"tools": [READ], "messages": VALID})[: len(shorter)] == shorter
+        assert (
+            request_tokens({"tools": [READ], "messages": VALID})[: len(shorter)]
+            == shorter
+        )
 
 
 def test_a_change_in_the_tools_leaves_nothing_cached() -> None:
@@ -200,7 +259,7 @@ def test_a_change_in_the_tools_leaves_nothing_cached() -> None:
     assert cache.cached(request_tokens({"messages": messages})) == 0
 
 
-def test_the_window_is_enforced_with_the_answer_included() -> None:
+def test_the_window_limit_includes_the_answer() -> None:
     with running_server(window=500) as server:
         messages = [{"role": "user", "content": "word " * 400}]
         status, answer = ask(server, messages)
@@ -215,18 +274,28 @@ def test_the_window_is_enforced_with_the_answer_included() -> None:
         assert status == 400
         sentence = "This model's maximum context length is 500 tokens. However, your messages resulted in "
         assert answer["error"]["message"].startswith(sentence)
-        assert [seen.rejected for seen in server.requests()] == ["", "", "too long", "too long"]
+        assert [seen.rejected for seen in server.requests()] == [
+            "",
+            "",
+            "too long",
+            "too long",
+        ]
 
 
-def test_an_answer_that_does_not_fit_is_cut_off_by_length() -> None:
+def test_an_answer_that_does_not_fit_stops_with_length() -> None:
     with running_server(script=[{"answer": {"text": "word " * 50}}]) as server:
         _, answer = ask(server, [{"role": "user", "content": "go"}], max_tokens=10)
         assert answer["choices"][0]["finish_reason"] == "length"
         assert answer["usage"]["completion_tokens"] == 10
 
 
-def test_the_default_model_reads_a_file_and_quotes_its_last_line(server: RunningServer) -> None:
-    question = {"role": "user", "content": "Read notes/a.txt and tell me its last line."}
+def test_the_default_model_reads_a_file_and_quotes_its_last_line(
+    server: RunningServer,
+) -> None:
+    question = {
+        "role": "user",
+        "content": "Read notes/a.txt and tell me its last line.",
+    }
     _, answer = ask(server, [question], tools=[READ])
     call = answer["choices"][0]["message"]["tool_calls"][0]
     assert json.loads(call["function"]["arguments"]) == {"path": "notes/a.txt"}
@@ -236,8 +305,12 @@ def test_the_default_model_reads_a_file_and_quotes_its_last_line(server: Running
     assert answer["choices"][0]["message"]["content"].endswith("the end")
 
 
-def test_the_default_model_reads_several_files_at_once_or_one_by_one(server: RunningServer) -> None:
-    _, answer = ask(server, [{"role": "user", "content": "Read a.py, b.py and c.py."}], tools=[READ])
+def test_the_default_model_reads_several_files_at_once_or_one_by_one(
+    server: RunningServer,
+) -> None:
+    _, answer = ask(
+        server, [{"role": "user", "content": "Read a.py, b.py and c.py."}], tools=[READ]
+    )
     assert len(answer["choices"][0]["message"]["tool_calls"]) == 3
     messages = [{"role": "user", "content": "Read a.py, b.py and c.py one by one."}]
     paths = []
@@ -245,7 +318,7 @@ def test_the_default_model_reads_several_files_at_once_or_one_by_one(server: Run
         _, answer = ask(server, messages, tools=[READ])
         (call,) = answer["choices"][0]["message"]["tool_calls"]
         paths.append(json.loads(call["function"]["arguments"])["path"])
-        # As after a fold: only the newest step is still in the request.
+        # As after a compaction: only the newest step is still in the request.
         messages = [
             messages[0],
             {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -256,10 +329,15 @@ def test_the_default_model_reads_several_files_at_once_or_one_by_one(server: Run
     assert answer["choices"][0]["message"]["content"]
 
 
-def test_the_default_model_writes_summaries_with_the_sections_asked_for(server: RunningServer) -> None:
+def test_the_default_model_writes_summaries_with_the_requested_sections(
+    server: RunningServer,
+) -> None:
     said = "[User] Fix src/a.py, never touch b.py\n[Tool result] x\nline 42 fails"
     talk = f"<conversation>\n{said}\n</conversation>"
-    _, answer = ask(server, [{"role": "user", "content": talk + "\nSummarise: Goal, Critical Context."}])
+    _, answer = ask(
+        server,
+        [{"role": "user", "content": talk + "\nSummarise: Goal, Critical Context."}],
+    )
     text = answer["choices"][0]["message"]["content"]
     for part in (
         "Goal",
@@ -272,15 +350,25 @@ def test_the_default_model_writes_summaries_with_the_sections_asked_for(server: 
         assert f"## {part}" in text
     assert "never touch b.py" in text
     assert "line 42 fails" in text
-    _, answer = ask(server, [{"role": "user", "content": talk + "\nOriginal Request, Early Progress"}])
+    _, answer = ask(
+        server,
+        [{"role": "user", "content": talk + "\nOriginal Request, Early Progress"}],
+    )
     assert "## Original Request" in answer["choices"][0]["message"]["content"]
 
 
 def test_a_script_fills_its_templates_and_counts_its_matches() -> None:
     script = [
-        {"when": {"content": r"say (?P<word>\w+)"}, "times": 1, "answer": {"text": "${word}!"}},
+        {
+            "when": {"content": r"say (?P<word>\w+)"},
+            "times": 1,
+            "answer": {"text": "${word}!"},
+        },
         {"when": {"nth": 3}, "answer": {"text": "third"}},
-        {"when": {"role": "user", "tools": False}, "answer": {"text": "else: ${last_line}"}},
+        {
+            "when": {"role": "user", "tools": False},
+            "answer": {"text": "else: ${last_line}"},
+        },
     ]
     with running_server(script=script) as server:
         texts = []
@@ -290,7 +378,7 @@ def test_a_script_fills_its_templates_and_counts_its_matches() -> None:
         assert texts == ["yes!", "else: say yes", "third"]
 
 
-def test_the_server_ends_when_the_process_that_started_it_lets_go() -> None:
+def test_the_server_ends_when_its_parent_process_closes_the_pipe() -> None:
     with running_server() as server:
         server.close()
         assert server._process.returncode == 0

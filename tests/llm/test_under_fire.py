@@ -1,7 +1,7 @@
-"""The real client, a real server in its own process, and everything that has ever gone wrong between two.
+"""The real client against a real server in its own process, with every known failure between the two.
 
-Each case ends in an answer, after bounded and announced retries, or in one clear sentence; what had been said
-is never lost. Odd streams are given as bytes: `server_wild`.
+Each case ends in an answer, after bounded and announced retries, or in one clear sentence; received text
+is never lost. Unusual streams are given as bytes: `server_wild`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from anthropic._models import FinalRequestOptions as AnthropicOptions
 from openai import APIStatusError
 from openai._models import FinalRequestOptions as OpenAIOptions
 
-from foldline.llm import RetryChunk
+from foldline.llm import RetryChunk, failures
 from foldline.llm.http_client import LONGEST_FAILURE, Sdk
 from foldline.llm.providers import Api, Provider
 from support.clients import (
@@ -34,18 +34,21 @@ from support.clients import (
     client_of,
     error_of,
     prompt,
-    scripted,
+    scripted_server,
 )
+from support.sentences import says
 from support.server import RunningServer, Seen, running_server
 
 SCRIPT: list[dict[str, Any]] = []
-"""One server plays all cases: a case is asked for by its name, which is the prompt."""
+"""One server plays all cases; the prompt is the name of the case."""
 
 
 def case(name: str, *answers: dict[str, Any]) -> str:
-    """Puts a case on the script: these answers, one each, then the last one for ever."""
+    """Add a case to the script: these answers in order, then the last one repeatedly."""
     when = {"content": f"^{re.escape(name)}$"}
-    SCRIPT.extend({"when": when, "times": 1, "answer": answer} for answer in answers[:-1])
+    SCRIPT.extend(
+        {"when": when, "times": 1, "answer": answer} for answer in answers[:-1]
+    )
     SCRIPT.append({"when": when, "answer": answers[-1]})
     return name
 
@@ -56,8 +59,8 @@ def server() -> Iterator[RunningServer]:
         yield running
 
 
-def asked(server: RunningServer, name: str) -> list[Seen]:
-    """The requests of a case."""
+def requests_of(server: RunningServer, name: str) -> list[Seen]:
+    """Return the requests of a case."""
     return [seen for seen in server.requests() if seen.messages[-1]["content"] == name]
 
 
@@ -65,68 +68,94 @@ def data(value: Any) -> str:
     return f"data: {value if isinstance(value, str) else json.dumps(value)}\n\n"
 
 
-def says(text: str | None, finish: str | None = None, **delta: Any) -> str:
+def text_chunk(text: str | None, finish: str | None = None, **delta: Any) -> str:
     given = delta if text is None else {"content": text, **delta}
     return data({"choices": [{"index": 0, "delta": given, "finish_reason": finish}]})
 
 
-END = says("", "stop") + data("[DONE]")
+END = text_chunk("", "stop") + data("[DONE]")
 
 
 def wild(*pieces: str, **fault: Any) -> dict[str, Any]:
-    """An answer of these bytes. Text is sent as UTF-8."""
-    return {"fault": {"bytes": [piece.encode().decode("latin-1") for piece in pieces], **fault}}
+    """Return an answer of these bytes. Text is sent as UTF-8."""
+    return {
+        "fault": {
+            "bytes": [piece.encode().decode("latin-1") for piece in pieces],
+            **fault,
+        }
+    }
 
 
 def status(code: int, message: str = "no", **headers: str) -> dict[str, Any]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return {"fault": {"status": code, "body": {"error": {"message": message}}, "headers": named}}
+    return {
+        "fault": {
+            "status": code,
+            "body": {"error": {"message": message}},
+            "headers": named,
+        }
+    }
 
 
-# --- statuses ---------------------------------------------------------------------------------------
+# --- statuses ------------------------------------------------------------------------------------------
 
-EIGHT = [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 29.0]
-"""Seconds before each retry: two minutes."""
-PASSING = {case(f"status {code}", status(code)): code for code in (408, 409, 429, 500, 502, 503, 529)}
+EIGHT_WAITS = [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 29.0]
+"""Seconds before each retry: two minutes in all."""
+TEMPORARY_STATUSES = {
+    case(f"status {code}", status(code)): code
+    for code in (408, 409, 429, 500, 502, 503, 529)
+}
 
 
-@pytest.mark.parametrize("name", PASSING)
-async def test_what_may_pass_is_tried_eight_times_more(server: RunningServer, name: str) -> None:
-    waits, before = Waits(), len(asked(server, name))
+@pytest.mark.parametrize("name", TEMPORARY_STATUSES)
+async def test_a_temporary_failure_is_retried_eight_times(
+    server: RunningServer, name: str
+) -> None:
+    waits, before = Waits(), len(requests_of(server, name))
     client = client_of(server, waits)
     error = await error_of(client, prompt(name))
-    assert (error.status, waits.seconds, error.partial) == (PASSING[name], EIGHT, None)
-    assert len(asked(server, name)) == before + 9
-    assert f"({PASSING[name]})" in str(error)
+    assert (error.status, waits.seconds, error.partial) == (
+        TEMPORARY_STATUSES[name],
+        EIGHT_WAITS,
+        None,
+    )
+    assert len(requests_of(server, name)) == before + 9
+    assert f"({TEMPORARY_STATUSES[name]})" in str(error)
     assert server.base_url in str(error)
     await client.aclose()
 
 
-LASTING = {
-    case("status 400", status(400)): "refused the request (400)",
-    case("status 401", status(401)): "refused the key (401): set SOME_KEY to one that is valid",
-    case("status 403", status(403)): "does not allow this key to use scripted-1 (403)",
-    case("status 404", status(404)): "has no model scripted-1 (404)",
-    case("status 301", status(301)): "sends requests elsewhere (301): set providers.x.base_url",
-    case("status 418", status(418)): "refused the request (418)",
-    case("nested 400", {"fault": {"status": 400, "body": '{"error":' * 5_000 + "1" + "}" * 5_000}}): (
-        "refused the request (400)"
-    ),
+PERMANENT_STATUSES = {
+    case("status 400", status(400)): (failures.REJECTED, " (400)"),
+    case("status 401", status(401)): (failures.WRONG_KEY, ""),
+    case("status 403", status(403)): (failures.NOT_ALLOWED, ""),
+    case("status 404", status(404)): (failures.NOT_FOUND, ""),
+    case("status 301", status(301)): (failures.REDIRECTED, "301"),
+    case("status 418", status(418)): (failures.REJECTED, " (418)"),
+    case(
+        "nested 400",
+        {"fault": {"status": 400, "body": '{"error":' * 5_000 + "1" + "}" * 5_000}},
+    ): ((failures.REJECTED, " (400)")),
     case("endless 400", {"fault": {"flood": {"piece": "x" * 1000}, "status": 400}}): (
-        "refused the request (400)"
+        (failures.REJECTED, " (400)")
     ),
 }
 
 
-@pytest.mark.parametrize("name", LASTING)
-async def test_what_cannot_pass_is_one_sentence_at_once(server: RunningServer, name: str) -> None:
-    waits, before = Waits(), len(asked(server, name))
-    client = client_of(server, waits, key_name="SOME_KEY", url_name="providers.x.base_url")
+@pytest.mark.parametrize("name", PERMANENT_STATUSES)
+async def test_a_permanent_failure_is_one_sentence_at_once(
+    server: RunningServer, name: str
+) -> None:
+    waits, before = Waits(), len(requests_of(server, name))
+    client = client_of(
+        server, waits, key_name="SOME_KEY", url_name="providers.x.base_url"
+    )
     error = await error_of(client, prompt(name))
-    assert LASTING[name] in str(error)
+    sentence, code = PERMANENT_STATUSES[name]
+    assert says(error, sentence, status=code, model="scripted-1", key_name="SOME_KEY")
     assert len(str(error)) < 500
     assert waits.seconds == []
-    assert len(asked(server, name)) == before + 1
+    assert len(requests_of(server, name)) == before + 1
     await client.aclose()
 
 
@@ -140,35 +169,43 @@ WAITS = {
 
 
 @pytest.mark.parametrize("name", WAITS)
-async def test_the_server_says_how_long_to_wait(server: RunningServer, name: str) -> None:
+async def test_the_wait_is_the_one_the_server_requests(
+    server: RunningServer, name: str
+) -> None:
     waits = Waits()
     client = client_of(server, waits)
     chunks = await chunks_of(client, prompt(name))
-    assert [chunk.seconds for chunk in chunks if isinstance(chunk, RetryChunk)] == [WAITS[name]]
+    assert [chunk.seconds for chunk in chunks if isinstance(chunk, RetryChunk)] == [
+        WAITS[name]
+    ]
     assert waits.seconds == [WAITS[name]]
     await client.aclose()
 
 
-async def test_a_redirect_is_not_followed_and_says_where_it_leads() -> None:
-    """What is asked is meant for one server; and a POST that is sent on becomes a GET."""
-    with scripted(OK) as other:
-        target = other.base_url.replace("http://", "http://me:secret@") + "/chat/completions?token=abc"
-        with scripted(status(307, location=target)) as server:
+async def test_a_redirect_is_not_followed_and_its_target_is_named() -> None:
+    """A request is meant for one server, and a redirected POST becomes a GET."""
+    with scripted_server(OK) as other:
+        target = (
+            other.base_url.replace("http://", "http://me:secret@")
+            + "/chat/completions?token=abc"
+        )
+        with scripted_server(status(307, location=target)) as server:
             client = client_of(server)
             error = await error_of(client)
-            assert f"sends requests on to {other.base_url}/chat/completions (307)" in str(error)
+            where = f"to {other.base_url}/chat/completions"
+            assert says(error, failures.REDIRECTED, where=where, status=307)
             assert "secret" not in str(error)
             assert "abc" not in str(error)
             assert other.requests() == []
             await client.aclose()
 
 
-# --- streams ------------------------------------------------------------------------------------------
+# --- streams -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Told:
-    """An answer in an odd form, and what it comes to."""
+class Form:
+    """An answer in an unusual form, and the expected result."""
 
     name: str
     answer: dict[str, Any]
@@ -176,59 +213,100 @@ class Told:
     stop: str = "stop"
 
 
-HELLO = says("hello ") + says("wörld")
+HELLO = text_chunk("hello ") + text_chunk("wörld")
 LONG = " ".join(map(str, range(200_000)))
 """1.3 million characters that do not repeat themselves."""
 STREAMS = [
-    Told("comments, ids and unknown fields", wild(": ping\n\nid: 7\nretry: 1\nfoo\n" + HELLO + ":\n" + END)),
-    Told("CRLF", wild((HELLO + END).replace("\n", "\r\n"))),
-    Told("CR", wild((HELLO + END).replace("\n", "\r"))),
-    Told("CRLF, cut in the middle", wild(*(HELLO + END).replace("\n", "\r\n").partition("\r"))),
-    Told("a byte order mark", wild("\ufeff" + HELLO + END)),
-    Told("no space after the colon", wild((HELLO + END).replace("data: ", "data:"))),
-    Told("JSON on several lines", wild(HELLO.replace(', "finish', ',\ndata: "finish') + END)),
-    Told(
+    Form(
+        "comments, ids and unknown fields",
+        wild(": ping\n\nid: 7\nretry: 1\nfoo\n" + HELLO + ":\n" + END),
+    ),
+    Form("CRLF", wild((HELLO + END).replace("\n", "\r\n"))),
+    Form("CR", wild((HELLO + END).replace("\n", "\r"))),
+    Form(
+        "CRLF, cut in the middle",
+        wild(*(HELLO + END).replace("\n", "\r\n").partition("\r")),
+    ),
+    Form("a byte order mark", wild("\ufeff" + HELLO + END)),
+    Form("no space after the colon", wild((HELLO + END).replace("data: ", "data:"))),
+    Form(
+        "JSON on several lines",
+        wild(HELLO.replace(', "finish', ',\ndata: "finish') + END),
+    ),
+    Form(
         "byte by byte",
         {"fault": {"bytes": list((HELLO + END).encode().decode("latin-1"))}},
     ),
-    Told("no empty line at the end", wild((HELLO + END).rstrip("\n"))),
-    Told("no end mark", wild(HELLO + says("", "stop"))),
-    Told("reset right after the end", wild(HELLO + says("", "stop"), then="reset")),
-    Told("cut right after the end", wild(HELLO + says("", "stop") + "data: [DO")),
-    Told("gzip", wild(HELLO + END, gzip=True)),
-    Told(
+    Form("no empty line at the end", wild((HELLO + END).rstrip("\n"))),
+    Form("no end mark", wild(HELLO + text_chunk("", "stop"))),
+    Form(
+        "reset right after the end", wild(HELLO + text_chunk("", "stop"), then="reset")
+    ),
+    Form("cut right after the end", wild(HELLO + text_chunk("", "stop") + "data: [DO")),
+    Form("gzip", wild(HELLO + END, gzip=True)),
+    Form(
         "bytes that are no UTF-8",
-        {"fault": {"bytes": [says("a") + 'data: {"choices": [{"delta": {"content": "\xff"}}]}\n\n' + END]}},
+        {
+            "fault": {
+                "bytes": [
+                    text_chunk("a")
+                    + 'data: {"choices": [{"delta": {"content": "\xff"}}]}\n\n'
+                    + END
+                ]
+            }
+        },
         text="a\ufffd",
     ),
-    Told("a wrong content type", wild(HELLO + END, headers={"content-type": "text/plain"})),
-    Told("one JSON text, not streamed", {"text": "hello wörld", "fault": {"unstreamed": True}}),
-    Told(
-        "one JSON text, pretty, as a stream",
-        wild('\n{\n "choices": [{"message": {"content": "hello wörld"}, "finish_reason": "stop"}]\n}\n'),
+    Form(
+        "a wrong content type",
+        wild(HELLO + END, headers={"content-type": "text/plain"}),
     ),
-    Told("an event of more than 1 MB", wild(says(LONG) + END), text=LONG[:1_000_000], stop="length"),
-    Told(
+    Form(
+        "one JSON text, not streamed",
+        {"text": "hello wörld", "fault": {"unstreamed": True}},
+    ),
+    Form(
+        "one JSON text, pretty, as a stream",
+        wild(
+            '\n{\n "choices": [{"message": {"content": "hello wörld"}, "finish_reason": "stop"}]\n}\n'
+        ),
+    ),
+    Form(
+        "an event of more than 1 MB",
+        wild(text_chunk(LONG) + END),
+        text=LONG[:1_000_000],
+        stop="length",
+    ),
+    Form(
         "an event of more than 1 MB, of one letter",
-        wild(says("x" * 1_200_000) + END),
+        wild(text_chunk("x" * 1_200_000) + END),
         text="x" * 1_000_000,
         stop="repeated",
     ),
-    Told("a finish reason nobody knows", wild(HELLO + says("", "because"))),
-    Told("a finish reason first", wild(says("", "stop") + HELLO + data("[DONE]"))),
-    Told(
-        "a null delta at the end", wild(HELLO + data({"choices": [{"delta": None, "finish_reason": "stop"}]}))
+    Form("a finish reason nobody knows", wild(HELLO + text_chunk("", "because"))),
+    Form(
+        "a finish reason first", wild(text_chunk("", "stop") + HELLO + data("[DONE]"))
     ),
-    Told("a null error", wild(HELLO + data({"error": None, "choices": []}) + END)),
-    Told("choices for nobody", wild(data({"choices": []}) + data({}) + HELLO + END)),
-    Told("a refusal", wild(says(None, refusal="hello wörld") + END), stop="filtered"),
+    Form(
+        "a null delta at the end",
+        wild(HELLO + data({"choices": [{"delta": None, "finish_reason": "stop"}]})),
+    ),
+    Form("a null error", wild(HELLO + data({"error": None, "choices": []}) + END)),
+    Form("choices for nobody", wild(data({"choices": []}) + data({}) + HELLO + END)),
+    Form(
+        "a refusal",
+        wild(text_chunk(None, refusal="hello wörld") + END),
+        stop="filtered",
+    ),
 ]
 for told in STREAMS:
     case(told.name, told.answer)
 
 
 @pytest.mark.parametrize("told", STREAMS, ids=lambda told: told.name)
-async def test_an_answer_in_an_odd_form_is_an_answer(server: RunningServer, told: Told) -> None:
+async def test_an_answer_in_an_unusual_form_is_accepted(
+    server: RunningServer, told: Form
+) -> None:
     waits = Waits()
     client = client_of(server, waits)
     message = await answer_of(client, prompt(told.name))
@@ -237,86 +315,139 @@ async def test_an_answer_in_an_odd_form_is_an_answer(server: RunningServer, told
     await client.aclose()
 
 
-ENDLESS_USAGE = '{"choices": [], "usage": {"prompt_tokens": 1e999, "completion_tokens": 1' + "0" * 400 + "}}"
-case("usage beyond all numbers", wild(HELLO + END.removesuffix(data("[DONE]")) + data(ENDLESS_USAGE)))
+ENDLESS_USAGE = (
+    '{"choices": [], "usage": {"prompt_tokens": 1e999, "completion_tokens": 1'
+    + "0" * 400
+    + "}}"
+)
+case(
+    "usage beyond all numbers",
+    wild(HELLO + END.removesuffix(data("[DONE]")) + data(ENDLESS_USAGE)),
+)
 
 
-async def test_usage_that_no_arithmetic_stands_counts_for_none(server: RunningServer) -> None:
+async def test_absurdly_large_usage_is_ignored(server: RunningServer) -> None:
     client = client_of(server)
     message = await answer_of(client, prompt("usage beyond all numbers"))
     assert message.usage is not None
-    assert (message.text, message.usage.input, message.usage.output) == ("hello wörld", 0, 0)
+    assert (message.text, message.usage.input, message.usage.output) == (
+        "hello wörld",
+        0,
+        0,
+    )
     await client.aclose()
 
 
-case("packed 400", {"fault": {"status": 400, "bytes": ["x" * 50_000_000], "gzip": True}})
+case(
+    "packed 400", {"fault": {"status": 400, "bytes": ["x" * 50_000_000], "gzip": True}}
+)
 
 
-async def test_of_a_packed_failure_no_more_is_unpacked_than_is_read(server: RunningServer) -> None:
-    body = {"messages": [{"role": "user", "content": "packed 400"}], "model": "scripted-1", "stream": True}
+async def test_a_compressed_error_is_decompressed_only_up_to_its_bound(
+    server: RunningServer,
+) -> None:
+    body = {
+        "messages": [{"role": "user", "content": "packed 400"}],
+        "model": "scripted-1",
+        "stream": True,
+    }
     provider = Provider("box", "Box", server.base_url)
-    async with aclosing(Sdk(provider, KEY, idle_seconds=60, connect_seconds=60)) as client:
+    async with aclosing(
+        Sdk(provider, KEY, idle_seconds=60, connect_seconds=60)
+    ) as client:
         with pytest.raises(APIStatusError) as refused:
             await client.ask("/chat/completions", body)
     assert len(refused.value.response.content) == LONGEST_FAILURE
 
 
 EMPTY = [
-    case("only a finish reason", wild(says(None, "stop") + data("[DONE]"))),
-    case("only usage", wild(data({"choices": [], "usage": {"prompt_tokens": 3}}) + data("[DONE]"))),
+    case("only a finish reason", wild(text_chunk(None, "stop") + data("[DONE]"))),
+    case(
+        "only usage",
+        wild(data({"choices": [], "usage": {"prompt_tokens": 3}}) + data("[DONE]")),
+    ),
 ]
 
 
 @pytest.mark.parametrize("name", EMPTY)
-async def test_an_answer_without_a_word_is_asked_for_again_and_taken_in_the_end(
+async def test_an_empty_answer_is_retried_and_finally_accepted(
     server: RunningServer, name: str
 ) -> None:
     waits = Waits()
     client = client_of(server, waits)
     message = await answer_of(client, prompt(name))
-    assert (message.text, message.stop_reason, waits.seconds) == ("", "stop", EIGHT)
+    assert (message.text, message.stop_reason, waits.seconds) == (
+        "",
+        "stop",
+        EIGHT_WAITS,
+    )
     await client.aclose()
 
 
 @dataclass(frozen=True)
 class Broken:
-    """An answer that is none, and how it is said."""
+    """A broken answer and the sentence shown for it."""
 
     name: str
     answer: dict[str, Any]
-    words: str = "ended the answer before it was complete"
+    words: str = failures.BROKEN
     partial: str | None = None
     again: bool = True
-    """Whether it is asked for again."""
+    """Whether the request is retried."""
 
 
-BROKEN = [
+BROKEN_ANSWERS = [
     Broken("an empty body", wild("")),
     Broken("blank lines", wild("\n \n\n")),
     Broken("only the end mark", wild(data("[DONE]"))),
     Broken("lines without a name", wild("hello\nworld\n\n")),
     Broken("half a JSON", wild('data: {"choices": [{"delta": {"content": "tor\n\n')),
-    Broken("half a JSON after some text", wild(HELLO + 'data: {"choi\n\n' + END), partial="hello wörld"),
+    Broken(
+        "half a JSON after some text",
+        wild(HELLO + 'data: {"choi\n\n' + END),
+        partial="hello wörld",
+    ),
     Broken("half a JSON, not streamed", wild('{"choices": [{"message": {"conte')),
-    Broken("no finish and no usage", wild(HELLO + data("[DONE]")), partial="hello wörld"),
+    Broken(
+        "no finish and no usage", wild(HELLO + data("[DONE]")), partial="hello wörld"
+    ),
     Broken(
         "a close in the middle, usage in every piece",
-        wild(data({"choices": [{"delta": {"content": "hello wörld"}}], "usage": {"prompt_tokens": 3}})),
+        wild(
+            data(
+                {
+                    "choices": [{"delta": {"content": "hello wörld"}}],
+                    "usage": {"prompt_tokens": 3},
+                }
+            )
+        ),
         partial="hello wörld",
     ),
     Broken("a close in the middle", wild(HELLO + 'data: {"cho'), partial="hello wörld"),
-    Broken("a finish reason that is an error", wild(HELLO + says("", "error")), partial="hello wörld"),
+    Broken(
+        "a finish reason that is an error",
+        wild(HELLO + text_chunk("", "error")),
+        partial="hello wörld",
+    ),
     Broken("a reset", wild(then="reset")),
     Broken("a reset after some text", wild(HELLO, then="reset"), partial="hello wörld"),
     Broken(
         "half of a gzip",
-        {"fault": {"bytes": ["\x1f\x8b\x08nonsense"], "headers": {"content-encoding": "gzip"}}},
+        {
+            "fault": {
+                "bytes": ["\x1f\x8b\x08nonsense"],
+                "headers": {"content-encoding": "gzip"},
+            }
+        },
     ),
     Broken("nested without end", wild("data: " + "[" * 200_000 + "\n\n")),
     Broken(
         "a login page",
-        wild("<!DOCTYPE html><title>Sign in</title>", headers={"content-type": "text/html"}),
-        "answered with a web page",
+        wild(
+            "<!DOCTYPE html><title>Sign in</title>",
+            headers={"content-type": "text/html"},
+        ),
+        failures.WEB_PAGE,
         again=False,
     ),
     Broken(
@@ -325,7 +456,12 @@ BROKEN = [
         "GPU on fire",
         "hello wörld",
     ),
-    Broken("an error that is a text", wild(data({"error": "GPU on fire"})), "GPU on fire", again=False),
+    Broken(
+        "an error that is a text",
+        wild(data({"error": "GPU on fire"})),
+        "GPU on fire",
+        again=False,
+    ),
     Broken(
         "an error by the event's name",
         wild(HELLO + 'event: error\ndata: {"message": "GPU on fire"}\n\n'),
@@ -344,26 +480,30 @@ BROKEN = [
         "GPU on fire",
         again=False,
     ),
-    Broken("an overload in the stream", wild(data({"error": {"message": "busy", "code": 529}})), "busy"),
+    Broken(
+        "an overload in the stream",
+        wild(data({"error": {"message": "busy", "code": 529}})),
+        "busy",
+    ),
 ]
 
 
-for broken in BROKEN:
+for broken in BROKEN_ANSWERS:
     case(broken.name, broken.answer)
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
-async def test_what_is_no_answer_is_asked_for_again_unless_it_was_a_refusal(
+@pytest.mark.parametrize("broken", BROKEN_ANSWERS, ids=lambda broken: broken.name)
+async def test_a_broken_answer_is_retried_unless_it_is_a_refusal(
     server: RunningServer, broken: Broken
 ) -> None:
     waits = Waits()
     client = client_of(server, waits)
     error = await error_of(client, prompt(broken.name))
-    assert broken.words in str(error)
+    assert says(error, broken.words)
     assert "\n" not in str(error)
     said = None if error.partial is None else error.partial.text
     assert said == broken.partial
-    assert waits.seconds == (EIGHT if broken.again else [])
+    assert waits.seconds == (EIGHT_WAITS if broken.again else [])
     await client.aclose()
 
 
@@ -375,36 +515,55 @@ SILENT = {
 
 
 @pytest.mark.parametrize("name", SILENT)
-async def test_a_silent_server_is_given_up_and_left(server: RunningServer, name: str) -> None:
+async def test_a_silent_server_times_out_and_is_disconnected(
+    server: RunningServer, name: str
+) -> None:
     client = client_of(server, idle_seconds=0.3)
     error = await error_of(client, prompt(name))
-    assert "sent nothing for 0.3 s" in str(error)
+    assert says(error, failures.STALLED, seconds=0.3)
     assert (error.partial.text if error.partial else None) == SILENT[name]
-    await asyncio.to_thread(server.wait_for, lambda _: all(seen.outcome for seen in asked(server, name)))
-    assert {seen.outcome for seen in asked(server, name)} == {"closed by client"}
+    await asyncio.to_thread(
+        server.wait_for,
+        lambda _: all(seen.outcome for seen in requests_of(server, name)),
+    )
+    assert {seen.outcome for seen in requests_of(server, name)} == {"closed by client"}
     await client.aclose()
 
 
-async def test_a_refused_connection_is_tried_again_and_then_said() -> None:
+async def test_a_refused_connection_is_retried_and_then_reported() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
         waits = Waits()
-        client = chat_at(url, model="m", window=9, key=KEY, url_name="providers.x", sleep=waits)
+        client = chat_at(
+            url, model="m", window=9, key=KEY, url_name="providers.x", sleep=waits
+        )
         error = await error_of(client)
-        assert f"Cannot connect to {url}" in str(error)
+        assert says(error, failures.UNREACHABLE, shown=url)
         assert "providers.x" in str(error)
-        assert waits.seconds == EIGHT
+        assert waits.seconds == EIGHT_WAITS
         await client.aclose()
 
 
-# --- tool calls -----------------------------------------------------------------------------------------
+# --- tool calls ----------------------------------------------------------------------------------------
 
 
-def call(index: int | None = None, id: str | None = None, name: str | None = None, args: Any = None) -> str:
-    function = {key: value for key, value in (("name", name), ("arguments", args)) if value is not None}
+def call(
+    index: int | None = None,
+    id: str | None = None,
+    name: str | None = None,
+    args: Any = None,
+) -> str:
+    function = {
+        key: value
+        for key, value in (("name", name), ("arguments", args))
+        if value is not None
+    }
     fields = {"index": index, "id": id, "type": "function", "function": function}
-    return says(None, tool_calls=[{key: value for key, value in fields.items() if value is not None}])
+    return text_chunk(
+        None,
+        tool_calls=[{key: value for key, value in fields.items() if value is not None}],
+    )
 
 
 TWO = [("read", {"path": "a"}), ("read", {"path": "b"})]
@@ -428,15 +587,20 @@ CALLS: list[tuple[str, str]] = [
     ),
     (
         "no index",
-        call(None, "x", "read", '{"path":"a"}') + call(None, "y", "read", '{"path":"b"}'),
+        call(None, "x", "read", '{"path":"a"}')
+        + call(None, "y", "read", '{"path":"b"}'),
     ),
     (
         "no index, no id",
-        call(None, None, "read", '{"path":') + call(args='"a"}') + call(None, None, "read", '{"path":"b"}'),
+        call(None, None, "read", '{"path":')
+        + call(args='"a"}')
+        + call(None, None, "read", '{"path":"b"}'),
     ),
     (
         "one index for all",
-        call(0, "x", "read", '{"path":"a"}') + call(0, "y", "read", '{"path":') + call(0, "y", args='"b"}'),
+        call(0, "x", "read", '{"path":"a"}')
+        + call(0, "y", "read", '{"path":')
+        + call(0, "y", args='"b"}'),
     ),
     (
         "ids in a later piece",
@@ -463,16 +627,21 @@ CALLS: list[tuple[str, str]] = [
         "arguments that are objects",
         call(0, "x", "read", {"path": "a"}) + call(1, "y", "read", {"path": "b"}),
     ),
-    ("the same id twice", call(0, "x", "read", '{"path":"a"}') + call(1, "x", "read", '{"path":"b"}')),
+    (
+        "the same id twice",
+        call(0, "x", "read", '{"path":"a"}') + call(1, "x", "read", '{"path":"b"}'),
+    ),
 ]
 
 
 for name, pieces in CALLS:
-    case(name, wild(pieces + says("", "tool_calls") + data("[DONE]")))
+    case(name, wild(pieces + text_chunk("", "tool_calls") + data("[DONE]")))
 
 
 @pytest.mark.parametrize("name", [name for name, _ in CALLS])
-async def test_two_calls_are_two_calls_however_they_are_told(server: RunningServer, name: str) -> None:
+async def test_two_calls_are_recognised_in_every_form(
+    server: RunningServer, name: str
+) -> None:
     client = client_of(server)
     message = await answer_of(client, prompt(name), [READ])
     assert [(found.name, found.parsed()) for found in message.calls] == TWO
@@ -481,25 +650,36 @@ async def test_two_calls_are_two_calls_however_they_are_told(server: RunningServ
     await client.aclose()
 
 
-HUNDRED = [{"name": "read", "arguments": {"path": f"{number}.py"}} for number in range(100)]
+HUNDRED = [
+    {"name": "read", "arguments": {"path": f"{number}.py"}} for number in range(100)
+]
 case("a hundred calls", {"tool_calls": HUNDRED, "chunk": 6})
 
 
-async def test_a_hundred_parallel_calls_arrive_whole(server: RunningServer) -> None:
+async def test_a_hundred_parallel_calls_arrive_complete(server: RunningServer) -> None:
     client = client_of(server)
     message = await answer_of(client, prompt("a hundred calls"), [READ])
-    assert [found.parsed()["path"] for found in message.calls] == [f"{n}.py" for n in range(100)]
+    assert [found.parsed()["path"] for found in message.calls] == [
+        f"{n}.py" for n in range(100)
+    ]
     await client.aclose()
 
 
 ARGUMENTS = {
-    case(f"arguments {number}", wild(call(0, "x", "read", text) + says("", "tool_calls"))): text
-    for number, text in enumerate(["", "nonsense", '{"path": "a', "[1]", "NaN", "[" * 100_000])
+    case(
+        f"arguments {number}",
+        wild(call(0, "x", "read", text) + text_chunk("", "tool_calls")),
+    ): text
+    for number, text in enumerate(
+        ["", "nonsense", '{"path": "a', "[1]", "NaN", "[" * 100_000]
+    )
 }
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-async def test_arguments_that_are_no_object_are_kept_as_they_came(server: RunningServer, name: str) -> None:
+async def test_arguments_that_are_not_an_object_are_kept_verbatim(
+    server: RunningServer, name: str
+) -> None:
     client = client_of(server)
     [found] = (await answer_of(client, prompt(name), [READ])).calls
     assert found.arguments == (ARGUMENTS[name] or "{}")
@@ -507,33 +687,44 @@ async def test_arguments_that_are_no_object_are_kept_as_they_came(server: Runnin
     await client.aclose()
 
 
-# --- cancelling -----------------------------------------------------------------------------------------
+# --- cancelling ----------------------------------------------------------------------------------------
 
 MOMENTS = [
     case("cancelled before the first byte", {"fault": {"hang": True}}),
     case("cancelled in a silent stream", wild(HELLO, then="stall")),
-    case("cancelled in a flood of nothing", {"fault": {"flood": {"piece": says("")}}}),
-    case("cancelled in a flood of comments", {"fault": {"flood": {"piece": ": still here\n"}}}),
+    case(
+        "cancelled in a flood of nothing",
+        {"fault": {"flood": {"piece": text_chunk("")}}},
+    ),
+    case(
+        "cancelled in a flood of comments",
+        {"fault": {"flood": {"piece": ": still here\n"}}},
+    ),
 ]
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-async def test_cancelling_closes_the_connection(server: RunningServer, name: str) -> None:
+async def test_cancelling_closes_the_connection(
+    server: RunningServer, name: str
+) -> None:
     """That it takes less than 200 ms is measured by tests/bench/test_interrupt.py."""
     client = client_of(server)
     task = asyncio.create_task(chunks_of(client, prompt(name)))
-    await asyncio.to_thread(server.wait_for, lambda _: asked(server, name))
+    await asyncio.to_thread(server.wait_for, lambda _: requests_of(server, name))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.to_thread(server.wait_for, lambda _: asked(server, name)[0].outcome == "closed by client")
+    await asyncio.to_thread(
+        server.wait_for,
+        lambda _: requests_of(server, name)[0].outcome == "closed by client",
+    )
     await client.aclose()
 
 
-HELD_UP = case("held up", status(500))
+RETRYING = case("held up", status(500))
 
 
-async def test_cancelling_while_it_waits_to_try_again(server: RunningServer) -> None:
+async def test_a_retry_wait_can_be_cancelled(server: RunningServer) -> None:
     waiting = asyncio.Event()
 
     async def for_ever(seconds: float) -> None:
@@ -541,7 +732,7 @@ async def test_cancelling_while_it_waits_to_try_again(server: RunningServer) -> 
         await asyncio.Event().wait()
 
     client = client_of(server, for_ever)  # type: ignore[arg-type]
-    task = asyncio.create_task(chunks_of(client, prompt(HELD_UP)))
+    task = asyncio.create_task(chunks_of(client, prompt(RETRYING)))
     await waiting.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -549,7 +740,7 @@ async def test_cancelling_while_it_waits_to_try_again(server: RunningServer) -> 
     await client.aclose()
 
 
-# --- keys -----------------------------------------------------------------------------------------------
+# --- keys ----------------------------------------------------------------------------------------------
 
 TALKS = f"""
 import asyncio, logging, sys, traceback
@@ -581,8 +772,8 @@ asyncio.run(talk())
 """
 
 
-def test_nothing_that_is_shown_or_logged_holds_the_key(server: RunningServer) -> None:
-    """In a process of its own, because the SDK sets its log up when it is imported."""
+def test_no_shown_or_logged_text_contains_the_key(server: RunningServer) -> None:
+    """Runs in a process of its own, because the SDK configures its log on import."""
     said = subprocess.run(
         [sys.executable, "-c", TALKS, server.base_url],
         env={**os.environ, "OPENAI_LOG": "debug"},
@@ -607,10 +798,12 @@ def test_nothing_that_is_shown_or_logged_holds_the_key(server: RunningServer) ->
         ("messages", "https://api.anthropic.com/v1", "ANTHROPIC_CUSTOM_HEADERS"),
     ],
 )
-def test_what_the_environment_says_of_a_maker_goes_to_nobody_else(
+def test_a_vendors_environment_variables_go_to_no_other_server(
     monkeypatch: pytest.MonkeyPatch, api: Api, home: str, variable: str
 ) -> None:
-    monkeypatch.setenv(variable, "X-Account: planted" if "HEADERS" in variable else "planted")
+    monkeypatch.setenv(
+        variable, "X-Account: planted" if "HEADERS" in variable else "planted"
+    )
 
     def sent(url: str) -> str:
         provider = Provider("box", "Box", url, api=api, headers={"X-Title": "ours"})

@@ -15,8 +15,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="Run other agents, and compare their requests with the view."
     )
-    parser.add_argument("only", nargs="?", default="", help=f"some of {', '.join(AGENTS)}, with commas")
-    names = [name for name in parser.parse_args().only.split(",") if name] or list(AGENTS)
+    parser.add_argument(
+        "only", nargs="?", default="", help=f"some of {', '.join(AGENTS)}, with commas"
+    )
+    names = [name for name in parser.parse_args().only.split(",") if name] or list(
+        AGENTS
+    )
     if wrong := [name for name in names if name not in AGENTS]:
         parser.error(f"no such agent: {', '.join(wrong)}")
     outcomes = [run(AGENTS[name]) for name in names]

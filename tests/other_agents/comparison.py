@@ -40,7 +40,9 @@ class Difference:
         lines = [_line("sent", self.sent)] if self.sent else []
         lines += [_line("view", item) for item in self.viewed]
         if self.more is not None:
-            lines.append(f"  more {self.more[:SHOWN]!r}" if self.more else "  in another order")
+            lines.append(
+                f"  more {self.more[:SHOWN]!r}" if self.more else "  in another order"
+            )
         return "\n".join(lines)
 
 
@@ -96,12 +98,18 @@ def viewed(session: str, home: Path) -> tuple[list[Item], tuple[str, ...]]:
     Raises:
         RunError: Foldline cannot read it.
     """
-    elsewhere = str(home / "reader")  # what lies in a data folder of Foldline's is taken for its own session
+    elsewhere = str(
+        home / "reader"
+    )  # what lies in a data folder of Foldline's is taken for its own session
     said, notes = foldline(home, "view", session, "--json", FOLDLINE_HOME=elsewhere)
-    return list(map(_unmarked, chat_items(json.loads(said)))), tuple(notes.strip().splitlines())
+    return list(map(_unmarked, chat_items(json.loads(said)))), tuple(
+        notes.strip().splitlines()
+    )
 
 
-def foldline(home: Path, *arguments: str, folder: Path | None = None, **variables: str) -> tuple[str, str]:
+def foldline(
+    home: Path, *arguments: str, folder: Path | None = None, **variables: str
+) -> tuple[str, str]:
     """Run Foldline as the user of this home folder: what it wrote on stdout and on stderr.
 
     Raises:
@@ -129,17 +137,24 @@ def foldline(home: Path, *arguments: str, folder: Path | None = None, **variable
 
 def _unmarked(item: Item) -> Item:
     """The item without the marks that Foldline puts around a program's text among the user's."""
-    return Item(item.role, item.text.replace("<system-note>\n", "").replace("\n</system-note>", ""))
+    return Item(
+        item.role,
+        item.text.replace("<system-note>\n", "").replace("\n</system-note>", ""),
+    )
 
 
-def compare(sent: Sequence[Item], view: Sequence[Item], notes: tuple[str, ...] = ()) -> Compared:
+def compare(
+    sent: Sequence[Item], view: Sequence[Item], notes: tuple[str, ...] = ()
+) -> Compared:
     """Match the items in order.
 
     White space does not count. A text from outside may be the system's on one side and the user's on the
     other: each API has its own roles for what a program wrote. Texts that one side has as one item and the
     other as several neighbours are equal.
     """
-    matcher = SequenceMatcher(None, list(map(key, sent)), list(map(key, view)), autojunk=False)
+    matcher = SequenceMatcher(
+        None, list(map(key, sent)), list(map(key, view)), autojunk=False
+    )
     equal = 0
     differences: list[Difference] = []
     for tag, i, j, k, m in matcher.get_opcodes():
@@ -164,7 +179,9 @@ def key(item: Item) -> tuple[str, str]:
     return role, "".join(item.text.split())
 
 
-def _without_joined(sent: list[Item], view: list[Item]) -> tuple[list[Item], list[Item]]:
+def _without_joined(
+    sent: list[Item], view: list[Item]
+) -> tuple[list[Item], list[Item]]:
     """The rest of two runs, without the texts that are equal once neighbours of one side are joined."""
     for item in tuple(sent):
         if (found := _neighbours(item, view)) is not None:
@@ -219,7 +236,9 @@ def _is_like(item: Item, other: Item) -> bool:
     """The items may be two forms of one: their roles are the same, and texts from outside begin alike."""
     role, text = key(item)
     other_role, other_text = key(other)
-    return role == other_role and (role != "input" or text[:ALIKE] == other_text[:ALIKE])
+    return role == other_role and (
+        role != "input" or text[:ALIKE] == other_text[:ALIKE]
+    )
 
 
 def _is_within(item: Item, other: Item) -> bool:
@@ -230,7 +249,9 @@ def _is_within(item: Item, other: Item) -> bool:
 
 def _with_moved(differences: Sequence[Difference]) -> Iterator[Difference]:
     """The differences; an item that both sides have in different places is one difference."""
-    missing = Counter(key(each.sent) for each in differences if each.sent and not each.viewed)
+    missing = Counter(
+        key(each.sent) for each in differences if each.sent and not each.viewed
+    )
     extra = Counter(key(each.viewed[0]) for each in differences if each.sent is None)
     moved = missing & extra
     for each in differences:

@@ -56,7 +56,9 @@ class LineProcess:
             try:
                 line = self._lines.get(timeout=max(0.01, limit - time.monotonic()))
             except queue.Empty:
-                raise RunError(f"{self.name} gave no answer within {timeout:.0f} s") from None
+                raise RunError(
+                    f"{self.name} gave no answer within {timeout:.0f} s"
+                ) from None
             if not line:
                 raise RunError(f"{self.name} ended")
             self._log.write(f"< {line.decode(errors='replace')}")
@@ -93,7 +95,9 @@ class Rpc:
         """
         self._last += 1
         number = self._last
-        self._process.send({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
+        self._process.send(
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+        )
         while True:
             message = self._process.receive()
             if message.get("id") == number and "method" not in message:
@@ -116,7 +120,9 @@ class Rpc:
     def _take(self, message: Json) -> None:
         if "method" in message and "id" in message:
             result = self.answer(message["method"], message.get("params") or {})
-            self._process.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            self._process.send(
+                {"jsonrpc": "2.0", "id": message["id"], "result": result}
+            )
         elif "method" in message:
             self.notes.append(message)
 
@@ -142,16 +148,24 @@ class Acp(Rpc):
             self.request("session/load", sessionId=session, cwd=folder, mcpServers=[])
             self.session = session
         else:
-            self.session = self.request("session/new", cwd=folder, mcpServers=[])["sessionId"]
+            self.session = self.request("session/new", cwd=folder, mcpServers=[])[
+                "sessionId"
+            ]
         return self.session
 
     def prompt(self, text: str) -> None:
         """Send a prompt, and wait for the end of its turn."""
-        self.request("session/prompt", sessionId=self.session, prompt=[{"type": "text", "text": text}])
+        self.request(
+            "session/prompt",
+            sessionId=self.session,
+            prompt=[{"type": "text", "text": text}],
+        )
 
     def answer(self, method: str, parameters: Json) -> Json:
         options = parameters.get("options") or []
-        allowed = [each for each in options if str(each.get("kind", "")).startswith("allow")]
+        allowed = [
+            each for each in options if str(each.get("kind", "")).startswith("allow")
+        ]
         if method != "session/request_permission" or not allowed:
             return {}
         return {"outcome": {"outcome": "selected", "optionId": allowed[0]["optionId"]}}

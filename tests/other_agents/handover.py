@@ -4,7 +4,15 @@ import json
 from dataclasses import dataclass
 
 from .catalogue.base import Agent
-from .comparison import Compared, compare, foldline, held, items_sent, last_request, viewed
+from .comparison import (
+    Compared,
+    compare,
+    foldline,
+    held,
+    items_sent,
+    last_request,
+    viewed,
+)
 from .script import PROMPTS
 from .workspace import Workspace
 
@@ -34,7 +42,15 @@ class HandedOver:
 def hand_over(agent: Agent, place: Workspace) -> HandedOver:
     """Make the session, hand it over, go on with it, and compare before and after the agent's compaction."""
     session = _foldline_session(place)
-    said, _ = foldline(place.home, "handoff", session, "--to", agent.handoff, "--json", folder=place.work)
+    said, _ = foldline(
+        place.home,
+        "handoff",
+        session,
+        "--to",
+        agent.handoff,
+        "--json",
+        folder=place.work,
+    )
     handed = json.loads(said)
     items, _ = viewed(handed["path"], place.home)
     agent.resume(handed)

@@ -18,7 +18,9 @@ READY = ".installed"
 def root() -> Path:
     """The folder that keeps installed agents and the runs of the last time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("FOLDLINE_AGENTS") or cache / "foldline-agents").absolute()
+    return Path(
+        os.environ.get("FOLDLINE_AGENTS") or cache / "foldline-agents"
+    ).absolute()
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,9 @@ class Pip:
     pythons: tuple[str, ...]
 
     def into(self, folder: Path) -> None:
-        python = next((found for name in self.pythons if (found := _python(name))), None)
+        python = next(
+            (found for name in self.pythons if (found := _python(name))), None
+        )
         if python is None:
             raise InstallError(f"needs Python {' or '.join(self.pythons)}")
         _run([python, "-m", "venv", "--clear", str(folder)])
@@ -93,12 +97,19 @@ def _npm(folder: Path, packages: tuple[str, ...], environment: dict[str, str]) -
 def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
     try:
         ran = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
         )
     except FileNotFoundError:
         raise InstallError(f"{command[0]} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise InstallError(f"installing took more than {TIMEOUT // 60} minutes") from None
+        raise InstallError(
+            f"installing took more than {TIMEOUT // 60} minutes"
+        ) from None
     if ran.returncode:
         sys.stderr.write(ran.stdout[-2_000:] + ran.stderr[-2_000:])
         raise InstallError(f"{Path(command[0]).name} failed with {ran.returncode}")

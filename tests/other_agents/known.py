@@ -45,7 +45,8 @@ ONE_MESSAGE = "The question to which its summary is the answer is one message wi
 KNOWN: dict[str, tuple[Known, ...]] = {
     "claude-code": (
         Known(
-            "The line for billing above the system prompt is not in the view.", more=r"\Ax-anthropic-billing"
+            "The line for billing above the system prompt is not in the view.",
+            more=r"\Ax-anthropic-billing",
         ),
     ),
     "codex": (
@@ -71,7 +72,8 @@ KNOWN: dict[str, tuple[Known, ...]] = {
     "gemini-cli": (
         Known(NO_SYSTEM_PROMPT, sent=r"\AYou are a non-interactive CLI agent"),
         Known(
-            "After a resume Gemini CLI sends each result twice; the view has it once.", sent=r"\A(?!You are)"
+            "After a resume Gemini CLI sends each result twice; the view has it once.",
+            sent=r"\A(?!You are)",
         ),
     ),
     "qwen-code": (
@@ -93,32 +95,44 @@ KNOWN: dict[str, tuple[Known, ...]] = {
         ),
     ),
     "mistral-vibe": (
-        Known("The system prompt is in the store only after a compaction.", sent=r"\AYou help users"),
+        Known(
+            "The system prompt is in the store only after a compaction.",
+            sent=r"\AYou help users",
+        ),
     ),
     "cline": (
-        Known("The rules below the system prompt are not in the file.", more=r"\A# Rules"),
+        Known(
+            "The rules below the system prompt are not in the file.", more=r"\A# Rules"
+        ),
         Known(
             "Cline sends the beginning and the end of a long result; the file has all of it.",
             sent=r"\.\.\.\[truncated \d+ chars\]",
             viewed=r"\"query\"",
         ),
     ),
-    "klaude-code": (Known(NO_SYSTEM_PROMPT, sent=r"\AYou are an interactive CLI agent"),),
+    "klaude-code": (
+        Known(NO_SYSTEM_PROMPT, sent=r"\AYou are an interactive CLI agent"),
+    ),
     "oh-my-pi": (
         Known(NO_SYSTEM_PROMPT, sent=r"\A<conventions>"),
         Known(
-            "The reminder of the date and the folder is not in the file.", more=r"\A<system-reminder>\nToday:"
+            "The reminder of the date and the folder is not in the file.",
+            more=r"\A<system-reminder>\nToday:",
         ),
     ),
 }
 
 
-def explained(agent: str, differences: Iterable[Difference]) -> tuple[list[str], list[Difference]]:
+def explained(
+    agent: str, differences: Iterable[Difference]
+) -> tuple[list[str], list[Difference]]:
     """The sentences for the known differences among these, each once, and the unknown ones."""
     sentences: dict[str, None] = {}
     unknown: list[Difference] = []
     for difference in differences:
-        known = next((each for each in KNOWN.get(agent, ()) if each.covers(difference)), None)
+        known = next(
+            (each for each in KNOWN.get(agent, ()) if each.covers(difference)), None
+        )
         if known is None:
             unknown.append(difference)
         else:

@@ -41,14 +41,36 @@ class Model(ThreadingHTTPServer):
             purpose = purpose_of(items, tools)
             tokens = size // CHARACTERS_PER_TOKEN
             if tokens > self.window and purpose == "work":
-                self.write({"number": self._requests, "wire": wire, "path": path, "refused": tokens})
+                self.write(
+                    {
+                        "number": self._requests,
+                        "wire": wire,
+                        "path": path,
+                        "refused": tokens,
+                    }
+                )
                 return None
             text, calls = self._script.reply(purpose, items, tools)
             said = len(text) + sum(len(json.dumps(call.arguments)) for call in calls)
-            reply = Reply(text, calls, str(self._requests), tokens, said // CHARACTERS_PER_TOKEN + 1)
-            asked = {"number": self._requests, "wire": wire, "path": path, "purpose": purpose}
-            said_calls = [{"name": call.name, "arguments": call.arguments} for call in calls]
-            self.write({**asked, "reply": {"text": text, "calls": said_calls}, "body": body})
+            reply = Reply(
+                text,
+                calls,
+                str(self._requests),
+                tokens,
+                said // CHARACTERS_PER_TOKEN + 1,
+            )
+            asked = {
+                "number": self._requests,
+                "wire": wire,
+                "path": path,
+                "purpose": purpose,
+            }
+            said_calls = [
+                {"name": call.name, "arguments": call.arguments} for call in calls
+            ]
+            self.write(
+                {**asked, "reply": {"text": text, "calls": said_calls}, "body": body}
+            )
             return reply
 
     def write(self, record: Json) -> None:
@@ -62,8 +84,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if "/models" in self.path:
-            model = {"id": "scripted", "object": "model", "created": 1, "owned_by": "local"}
-            self._send({"object": "list", "data": [{**model, "context_length": self.server.window}]})
+            model = {
+                "id": "scripted",
+                "object": "model",
+                "created": 1,
+                "owned_by": "local",
+            }
+            self._send(
+                {
+                    "object": "list",
+                    "data": [{**model, "context_length": self.server.window}],
+                }
+            )
         else:
             self._send({"error": {"message": "not found"}}, 404)
 
@@ -78,7 +110,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         wire = wire_of(path)
         if not wire:
-            self._send({"error": {"message": "not found", "type": "invalid_request_error"}}, 404)
+            self._send(
+                {"error": {"message": "not found", "type": "invalid_request_error"}},
+                404,
+            )
             return
         body = json.loads(data)
         reply = self.server.answer(wire, path, body, len(data))

@@ -52,11 +52,18 @@ def run(agent: type[Agent]) -> Outcome:
         return outcome
     stages = [("run", _work)] + ([("handoff", _go_on)] if agent.handoff else [])
     for stage, work in stages:
-        place = Workspace(root() / "runs" / f"{agent.name}-{stage}", programs, agent.window)
+        place = Workspace(
+            root() / "runs" / f"{agent.name}-{stage}", programs, agent.window
+        )
         try:
             with place, _running(agent, place) as running:
                 work(running, place, outcome)
-        except (RunError, OSError, LookupError, ValueError) as error:  # an answer may have another form, too
+        except (
+            RunError,
+            OSError,
+            LookupError,
+            ValueError,
+        ) as error:  # an answer may have another form, too
             said = str(error) if isinstance(error, RunError) else repr(error)
             outcome.stopped = f"{stage}: {said}".replace("\n", " ")
             _say(f"  {outcome.stopped}")
@@ -76,7 +83,10 @@ def _work(agent: Agent, place: Workspace, outcome: Outcome) -> None:
     """Two jobs, then a compaction before each of two more, then a rewind."""
 
     def compared(stage: str) -> Compared:
-        found = compare(items_sent(last_request(place.requests())), *viewed(agent.file(), place.home))
+        found = compare(
+            items_sent(last_request(place.requests())),
+            *viewed(agent.file(), place.home),
+        )
         outcome.take(stage, found)
         return found
 
@@ -94,7 +104,10 @@ def _work(agent: Agent, place: Workspace, outcome: Outcome) -> None:
     if agent.can_rewind:
         agent.rewind()
         agent.job(5)
-        if any(item.text.endswith(PROMPTS[4]) for item in items_sent(last_request(place.requests()))):
+        if any(
+            item.text.endswith(PROMPTS[4])
+            for item in items_sent(last_request(place.requests()))
+        ):
             raise RunError("its rewind took nothing back")
         outcome.rewound = compared("rewound")
 

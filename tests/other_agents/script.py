@@ -31,7 +31,12 @@ JOBS: dict[int, tuple[tuple[Step, ...], ...]] = {
     1: (
         (_read("harbour.txt"),),
         (_shell("wc -l harbour.txt bridge.txt"),),
-        (Step("edit", ("harbour.txt", "setting 7 of harbour", "setting seven of harbour")),),
+        (
+            Step(
+                "edit",
+                ("harbour.txt", "setting 7 of harbour", "setting seven of harbour"),
+            ),
+        ),
         (_read("absent.txt"),),
     ),
     2: ((_read("bridge.txt"), _read("lantern.txt")), (_shell("exit 3"),)),
@@ -54,7 +59,9 @@ PROMPTS = {
 }
 
 _JOB = re.compile(r"\bJob (\d)\b")
-_SUMMARY = re.compile(r"summar|compact|hand-?off|checkpoint|state_snapshot", re.IGNORECASE)
+_SUMMARY = re.compile(
+    r"summar|compact|hand-?off|checkpoint|state_snapshot", re.IGNORECASE
+)
 _TITLE = re.compile(r"\btitle\b|\btopic\b|isNewTopic", re.IGNORECASE)
 _TAIL = 400
 """A prompt is within the last characters of its message: what an agent adds comes before it, or is short."""
@@ -75,7 +82,11 @@ def purpose_of(items: Sequence[Item], tools: Sequence[Tool]) -> str:
     if job_of(last.text[-_TAIL:]) and len(tools) > 1:
         return "work"
     asked = last.text if last.role != "assistant" else ""
-    if len(tools) < 2 and _TITLE.search(system + asked[:2_000]) and not _SUMMARY.search(system):
+    if (
+        len(tools) < 2
+        and _TITLE.search(system + asked[:2_000])
+        and not _SUMMARY.search(system)
+    ):
         return "title"
     if last.role in ("user", "system") and _SUMMARY.search(asked) and len(asked) > 200:
         return "summary"
@@ -101,7 +112,9 @@ class Script:
             return "Harbour settings", ()
         if purpose == "summary":
             return self._summary(), ()
-        prompts = [item.text for item in items if item.role == "user" and job_of(item.text)]
+        prompts = [
+            item.text for item in items if item.role == "user" and job_of(item.text)
+        ]
         job = job_of(prompts[-1]) if prompts else 0
         nth = self._rounds.get(job, 0)
         rounds = JOBS.get(job, ())
@@ -113,7 +126,10 @@ class Script:
 
     def _summary(self) -> str:
         self._summaries += 1
-        progress = "The files of the harbour were read, and its seventh setting was mended. " * 6
+        progress = (
+            "The files of the harbour were read, and its seventh setting was mended. "
+            * 6
+        )
         return f"<summary>\nSUMMARY {self._summaries} of the scripted model. {progress}\n</summary>"
 
     def _call(self, step: Step, tools: Sequence[Tool]) -> Call:
@@ -135,7 +151,14 @@ TOOL_NAMES = {
         "exec",
     ),
     "write": ("write", "write_file", "writefile", "create"),
-    "edit": ("edit", "edit_file", "replace", "str_replace", "search_replace", "strreplacefile"),
+    "edit": (
+        "edit",
+        "edit_file",
+        "replace",
+        "str_replace",
+        "search_replace",
+        "strreplacefile",
+    ),
 }
 PATHS = ("file_path", "filePath", "path", "absolute_path", "paths", "files")
 COMMANDS = ("command", "cmd", "commands")
@@ -160,12 +183,16 @@ def call_for(step: Step, tools: Sequence[Tool], folder: Path) -> tuple[str, Json
     if tool is not None and step.kind == "read":
         return tool.name, _filled(tool, {_key(tool, PATHS): path})
     if tool is not None and step.kind == "write":
-        return tool.name, _filled(tool, {_key(tool, PATHS): path, _key(tool, CONTENTS): values[0]})
+        return tool.name, _filled(
+            tool, {_key(tool, PATHS): path, _key(tool, CONTENTS): values[0]}
+        )
     if tool is not None and _has(tool, OLD):
         change = {_key(tool, OLD): values[0], _key(tool, NEW): values[1]}
         return tool.name, _filled(tool, {_key(tool, PATHS): path, **change})
     if tool is not None and "edits" in tool.properties:
-        return tool.name, _filled(tool, {_key(tool, PATHS): path, "edits": [_one_edit(tool, values)]})
+        return tool.name, _filled(
+            tool, {_key(tool, PATHS): path, "edits": [_one_edit(tool, values)]}
+        )
     commands = {
         "read": f"cat '{path}'",
         "write": f"printf %s '{values[0] if values else ''}' > '{path}'",
@@ -199,7 +226,10 @@ def _key(tool: Tool, names: Sequence[str]) -> str:
 
 def _filled(tool: Tool, arguments: Json) -> Json:
     """The arguments in the types that the schema asks for, and a value for all that it requires."""
-    filled = {key: _typed(tool.properties.get(key) or {}, value) for key, value in arguments.items()}
+    filled = {
+        key: _typed(tool.properties.get(key) or {}, value)
+        for key, value in arguments.items()
+    }
     for key in tool.required:
         if key not in filled:
             filled[key] = _any_value(tool.properties.get(key) or {})
@@ -212,7 +242,11 @@ def _typed(schema: Json, value: object) -> object:
     inner = schema.get("items") or {}
     keys = inner.get("properties") or {}
     if keys:
-        return [_filled(Tool("", inner), {_key(Tool("", inner), (*PATHS, *COMMANDS)): value})]
+        return [
+            _filled(
+                Tool("", inner), {_key(Tool("", inner), (*PATHS, *COMMANDS)): value}
+            )
+        ]
     return [value]
 
 

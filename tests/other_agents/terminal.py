@@ -51,7 +51,9 @@ class Terminal:
         self.settle(5)
         self._process.send("\r")
 
-    def wait_until(self, done: Callable[[], bool], what: str, timeout: float = 90) -> None:
+    def wait_until(
+        self, done: Callable[[], bool], what: str, timeout: float = 90
+    ) -> None:
         """Read on until something has happened.
 
         Raises:

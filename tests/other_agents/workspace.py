@@ -27,7 +27,9 @@ class RunError(Exception):
 class Workspace:
     """Folders, environment and model of one run. As a context manager it starts and ends the model."""
 
-    def __init__(self, folder: Path, programs: Sequence[Path], window: int = 200_000) -> None:
+    def __init__(
+        self, folder: Path, programs: Sequence[Path], window: int = 200_000
+    ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         self.folder = folder
         self.home = folder / "home"
@@ -42,18 +44,39 @@ class Workspace:
 
     def _write_project(self) -> None:
         for name in FILES:
-            lines = (f"setting {number} of {name} has the value {number * 7}\n" for number in range(1, 201))
+            lines = (
+                f"setting {number} of {name} has the value {number * 7}\n"
+                for number in range(1, 201)
+            )
             (self.work / f"{name}.txt").write_text("".join(lines))
         (self.work / "AGENTS.md").write_text("Keep answers short.\n")
         git = ["git", "-c", "user.name=Tester", "-c", "user.email=tester@localhost"]
-        for command in (["init", "--quiet"], ["add", "-A"], ["commit", "--quiet", "-m", "Add settings"]):
-            subprocess.run([*git, *command], cwd=self.work, check=True, capture_output=True)
+        for command in (
+            ["init", "--quiet"],
+            ["add", "-A"],
+            ["commit", "--quiet", "-m", "Add settings"],
+        ):
+            subprocess.run(
+                [*git, *command], cwd=self.work, check=True, capture_output=True
+            )
 
     def __enter__(self) -> Self:
         kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-        path = os.pathsep.join((*map(str, self._programs), "/usr/local/bin", "/usr/bin", "/bin"))
-        self.environment = {**kept, "PATH": path, "HOME": str(self.home), "TERM": "xterm-256color"}
-        command = [sys.executable, "-m", "other_agents.model", str(self.folder / "model")]
+        path = os.pathsep.join(
+            (*map(str, self._programs), "/usr/local/bin", "/usr/bin", "/bin")
+        )
+        self.environment = {
+            **kept,
+            "PATH": path,
+            "HOME": str(self.home),
+            "TERM": "xterm-256color",
+        }
+        command = [
+            sys.executable,
+            "-m",
+            "other_agents.model",
+            str(self.folder / "model"),
+        ]
         self._model = subprocess.Popen(
             [*command, "--work", str(self.work), "--window", str(self.window)],
             env={**os.environ, "PYTHONPATH": str(TESTS)},
@@ -68,7 +91,10 @@ class Workspace:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._model is not None:
             self._model.kill()
@@ -105,9 +131,13 @@ class Workspace:
         except subprocess.TimeoutExpired:
             raise RunError(f"{command[0]} did not end within {RUN_TIMEOUT} s") from None
         with (self.folder / "output.txt").open("a", encoding="utf-8") as log:
-            log.write(f"$ {' '.join(command)}\n{ran.stdout}{ran.stderr}[{ran.returncode}]\n")
+            log.write(
+                f"$ {' '.join(command)}\n{ran.stdout}{ran.stderr}[{ran.returncode}]\n"
+            )
         if ran.returncode:
-            raise RunError(f"{command[0]} ended with {ran.returncode}: {ran.stderr.strip()[-200:]}")
+            raise RunError(
+                f"{command[0]} ended with {ran.returncode}: {ran.stderr.strip()[-200:]}"
+            )
         return ran.stdout
 
     def requests(self) -> list[Json]:

@@ -22,7 +22,7 @@ ALIKE = {
         "name: all-fields\ndescription: Does.\nlicense: MIT\ncompatibility: Requires git\n"
         "metadata:\n  author: me\n  version: '1.0'\nallowed-tools: Read Bash(git:*)\n"
     ),
-    "folded": "name: folded\ndescription: >-\n  Several\n  lines.\n",
+    "compacted": "name: compacted\ndescription: >-\n  Several\n  lines.\n",
     "block": "name: block\ndescription: |\n  Several\n  lines.\n",
     "quoted": 'name: "quoted"\ndescription: "With a: colon"\n',
     "comment": "# of ours\nname: comment\ndescription: x # and more\n",
@@ -64,7 +64,7 @@ MORE = {
     "colon": "name: colon\ndescription: use it when: asked\n",
     "flowing": "name: flowing\ndescription: x\nallowed-tools: [Read, Write]\n",
 }
-"""Refused there and taken here, on purpose: see docs/skills.md."""
+"""Refused there and taken here, on purpose: see docs/extending.md."""
 
 
 def is_taken(path: Path) -> bool:
@@ -75,16 +75,28 @@ def is_taken(path: Path) -> bool:
     return True
 
 
-@pytest.mark.skipif(not PYTHON.exists(), reason="skills-ref not installed: make test-real")
-def test_what_the_validator_takes_is_taken_and_what_it_refuses_is_refused(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not PYTHON.exists(), reason="skills-ref not installed: make test-real"
+)
+def test_what_the_validator_takes_is_taken_and_what_it_refuses_is_refused(
+    tmp_path: Path,
+) -> None:
     for name, fields in (ALIKE | MORE).items():
         put(tmp_path / name / "SKILL.md", f"---\n{fields}---\n# Do it\n")
     put(tmp_path / "headless" / "SKILL.md", "# Do it\n")
     put(tmp_path / "endless" / "SKILL.md", "---\nname: endless\ndescription: x\n")
-    put(tmp_path / "windows" / "SKILL.md", "---\r\nname: windows\r\ndescription: x\r\n---\r\n# Do it\r\n")
-    put(tmp_path / "marked" / "SKILL.md", "\ufeff---\nname: marked\ndescription: x\n---\n# Do it\n")
+    put(
+        tmp_path / "windows" / "SKILL.md",
+        "---\r\nname: windows\r\ndescription: x\r\n---\r\n# Do it\r\n",
+    )
+    put(
+        tmp_path / "marked" / "SKILL.md",
+        "\ufeff---\nname: marked\ndescription: x\n---\n# Do it\n",
+    )
     put(tmp_path / "bodiless" / "SKILL.md", "---\nname: bodiless\ndescription: x\n---")
-    ran = subprocess.run([PYTHON, "-c", VALIDATES, tmp_path], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [PYTHON, "-c", VALIDATES, tmp_path], capture_output=True, text=True, check=False
+    )
     if "skills_ref" in ran.stderr:
         pytest.skip("skills-ref not installed: make test-real")
     said = json.loads(ran.stdout)

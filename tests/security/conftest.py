@@ -1,5 +1,5 @@
-"""The front door of a house of its own."""
+"""The `door` fixture: runs commands in a home folder of its own."""
 
-from support.front_door import door
+from support.command_line import cli
 
-__all__ = ["door"]
+__all__ = ["cli"]

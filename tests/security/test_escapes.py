@@ -1,6 +1,6 @@
 """Real programs that try to get out of the sandbox: with bubblewrap, and with Landlock alone.
 
-None of them harms the machine it would get out on: what they would write, read or end is the test's own.
+Escapes are harmless: the files and processes under attack belong to the test.
 """
 
 import asyncio
@@ -18,11 +18,17 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import sandbox
-from foldline.agent.sandbox import Engine
+from foldline.agent.sandbox import (
+    MORE_MEMORY,
+    NETWORK_ACCESS,
+    READ_ACCESS,
+    WRITE_ACCESS,
+    Engine,
+)
 from foldline.agent.sandbox_policy import SandboxPolicy, bubblewrap_words
 from foldline.agent.tools.process import environment
 from support.agents import PATIENCE
-from support.sandboxes import EngineName, Trial, need, sandbox_in
+from support.sandboxes import EngineName, SandboxRunner, require_engine, sandbox_in
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="bubblewrap and Landlock are Linux's"
@@ -39,12 +45,12 @@ KEYS = (
     "foldline/config.toml",
     "foldline/sessions/a/events.jsonl",
 )
-"""Below the home folder."""
+"""Paths below the home folder."""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder with keys, some of them ours."""
+    """A home folder with keys, some of them Foldline's."""
     home = tmp_path / "home"
     for name in KEYS:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +62,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def outside(home: Path) -> Path:
-    """A folder beside the project, with a file that commands see: not in `/tmp`, where they see nothing."""
+    """A folder next to the project with a file commands can see: not in `/tmp`, which is hidden from them."""
     (home / "outside").mkdir()
     (home / "outside" / "file").write_text("as it was")
     return home / "outside"
@@ -69,19 +75,21 @@ def project(home: Path) -> Path:
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
-async def box(request: pytest.FixtureRequest, project: Path) -> AsyncIterator[Trial]:
+async def box(
+    request: pytest.FixtureRequest, project: Path
+) -> AsyncIterator[SandboxRunner]:
     async with sandbox_in(project, request.param) as made:
         yield made
 
 
 @pytest.fixture
-async def walls(project: Path) -> AsyncIterator[Trial]:
-    """The sandbox of bubblewrap, for what Landlock alone does not hold."""
+async def walls(project: Path) -> AsyncIterator[SandboxRunner]:
+    """The bubblewrap sandbox, for protections Landlock alone does not provide."""
     async with sandbox_in(project, "bubblewrap") as made:
         yield made
 
 
-# --- writing ------------------------------------------------------------------------------------------
+# --- writing -------------------------------------------------------------------------------------------
 
 WRITES = {
     "the path": 'echo x >"$1/new"; echo x >"$1/file"',
@@ -104,13 +112,17 @@ WRITES = {
 
 
 @pytest.mark.parametrize("way", WRITES)
-async def test_nothing_is_written_outside(box: Trial, outside: Path, way: str) -> None:
+async def test_nothing_is_written_outside(
+    box: SandboxRunner, outside: Path, way: str
+) -> None:
     await box.run(WRITES[way], str(outside))
     assert [path.name for path in outside.iterdir()] == ["file"]
     assert (outside / "file").read_text() == "as it was"
 
 
-async def test_what_is_written_inside_and_to_temporary_files_stays(box: Trial) -> None:
+async def test_files_written_inside_and_temporary_files_persist(
+    box: SandboxRunner,
+) -> None:
     tried = await box.run(
         'echo a >new && mkdir d && mv new d/ && rm d/new && echo b >"$TMPDIR/t" && cat "$TMPDIR/t"'
     )
@@ -118,23 +130,32 @@ async def test_what_is_written_inside_and_to_temporary_files_stays(box: Trial) -
     assert (box.cwd / "d").is_dir()
 
 
-async def test_a_folder_the_user_added_is_written(project: Path, outside: Path) -> None:
+async def test_a_folder_the_user_added_is_writable(
+    project: Path, outside: Path
+) -> None:
     async with sandbox_in(project, "bubblewrap", writable=[str(outside)]) as made:
         assert (await made.run('echo x >"$1/new"', str(outside))).status == 0
     assert (outside / "new").exists()
 
 
 @pytest.mark.parametrize("engine", ["bubblewrap", "landlock"])
-async def test_what_only_reads_writes_nowhere(project: Path, engine: EngineName) -> None:
+async def test_a_read_only_command_writes_nowhere(
+    project: Path, engine: EngineName
+) -> None:
     async with sandbox_in(project, engine, may_change=False) as made:
         tried = await made.run("echo x >new; cat /etc/hostname >/dev/null && echo read")
     assert tried.text.endswith("read\n")
     assert list(project.iterdir()) == []
 
 
-async def test_modes_and_times_of_files_outside_stay(walls: Trial, outside: Path) -> None:
+async def test_modes_and_times_of_files_outside_do_not_change(
+    walls: SandboxRunner, outside: Path
+) -> None:
     before = (outside / "file").stat()
-    await walls.run('chmod 777 "$1"; touch -d 2001-01-01 "$1"; chown 12345 "$1"', str(outside / "file"))
+    await walls.run(
+        'chmod 777 "$1"; touch -d 2001-01-01 "$1"; chown 12345 "$1"',
+        str(outside / "file"),
+    )
     assert (outside / "file").stat() == before
 
 
@@ -152,7 +173,7 @@ print(opened)
 """
 
 
-async def test_settings_of_the_kernel_are_not_written(box: Trial) -> None:
+async def test_kernel_settings_cannot_be_written(box: SandboxRunner) -> None:
     assert (await box.python(SETTINGS_OF_THE_KERNEL)).text == "[]\n"
 
 
@@ -174,54 +195,80 @@ print(found)
 """
 
 
-async def test_no_device_of_the_machine_is_made_or_read(box: Trial) -> None:
+async def test_no_device_of_the_machine_can_be_created_or_read(
+    box: SandboxRunner,
+) -> None:
     assert (await box.python(DEVICES)).text == "[]\n"
 
 
-WITHOUT = ("the path", "a symbolic link to the file", "a hard link", "a rename out", "the root of a process")
+WORKING_ESCAPES = (
+    "the path",
+    "a symbolic link to the file",
+    "a hard link",
+    "a rename out",
+    "the root of a process",
+)
 
 
-@pytest.mark.parametrize("way", WITHOUT)
-def test_without_a_sandbox_the_same_programs_get_out(project: Path, outside: Path, way: str) -> None:
-    """Else the attempts prove nothing."""
-    subprocess.run(["bash", "-c", WRITES[way], "sh", str(outside)], cwd=project, check=False)
+@pytest.mark.parametrize("way", WORKING_ESCAPES)
+def test_the_same_programs_escape_without_a_sandbox(
+    project: Path, outside: Path, way: str
+) -> None:
+    """Otherwise the attempts prove nothing."""
+    subprocess.run(
+        ["bash", "-c", WRITES[way], "sh", str(outside)], cwd=project, check=False
+    )
     written = {path.name: path.read_text() for path in outside.iterdir()}
     assert written != {"file": "as it was"}
 
 
-# --- what acts by itself ------------------------------------------------------------------------------
+# --- files that get executed ---------------------------------------------------------------------------
 
-ACTS = (
+EXECUTED_FILES = (
     ".git/hooks/pre-commit", ".git/config", ".git/info/attributes", ".foldline.toml", ".claude/settings.json",
     ".envrc", ".vscode/tasks.json", ".bashrc", "AGENTS.md", "part/.vscode/tasks.json", "part/.git/config",
 )  # fmt: skip
 
 
-async def test_what_acts_by_itself_is_read_only(walls: Trial) -> None:
-    for name in ACTS:
+async def test_files_that_get_executed_are_read_only(walls: SandboxRunner) -> None:
+    for name in EXECUTED_FILES:
         (walls.cwd / name).parent.mkdir(parents=True, exist_ok=True)
         (walls.cwd / name).write_text("as it was")
     (walls.cwd / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    for name in ACTS:
-        await walls.run('echo x >"$1"; rm -f "$1"; echo x >n; mv n "$1"; ln -f n "$1"', name)
-    assert {name: (walls.cwd / name).read_text() for name in ACTS} == dict.fromkeys(ACTS, "as it was")
+    for name in EXECUTED_FILES:
+        await walls.run(
+            'echo x >"$1"; rm -f "$1"; echo x >n; mv n "$1"; ln -f n "$1"', name
+        )
+    assert {
+        name: (walls.cwd / name).read_text() for name in EXECUTED_FILES
+    } == dict.fromkeys(EXECUTED_FILES, "as it was")
 
 
-async def test_a_repository_is_not_put_aside_for_another(walls: Trial) -> None:
+async def test_a_repository_cannot_be_replaced_by_another(walls: SandboxRunner) -> None:
     (walls.cwd / ".git" / "hooks").mkdir(parents=True)
     (walls.cwd / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    await walls.run("mv .git other && mkdir -p .git/hooks && echo x >.git/hooks/pre-commit")
-    await walls.run("mv .git/hooks other && mkdir .git/hooks && echo x >.git/hooks/pre-commit")
+    await walls.run(
+        "mv .git other && mkdir -p .git/hooks && echo x >.git/hooks/pre-commit"
+    )
+    await walls.run(
+        "mv .git/hooks other && mkdir .git/hooks && echo x >.git/hooks/pre-commit"
+    )
     assert list((walls.cwd / ".git" / "hooks").iterdir()) == []
 
 
-async def test_the_file_of_a_worktree_names_no_other_repository(walls: Trial) -> None:
+async def test_a_worktrees_git_file_cannot_point_to_another_repository(
+    walls: SandboxRunner,
+) -> None:
     (walls.cwd / ".git").write_text("gitdir: as-it-was\n")
-    await walls.run('mkdir -p evil/hooks; echo "gitdir: evil" >.git; rm -f .git; echo x >n; mv n .git')
+    await walls.run(
+        'mkdir -p evil/hooks; echo "gitdir: evil" >.git; rm -f .git; echo x >n; mv n .git'
+    )
     assert (walls.cwd / ".git").read_text() == "gitdir: as-it-was\n"
 
 
-async def test_the_settings_of_a_repository_without_a_tree_stay(walls: Trial) -> None:
+async def test_the_settings_of_a_bare_repository_are_read_only(
+    walls: SandboxRunner,
+) -> None:
     for name in ("hooks", "objects", "refs"):
         (walls.cwd / "bare" / name).mkdir(parents=True)
     for name in ("HEAD", "config"):
@@ -231,9 +278,9 @@ async def test_the_settings_of_a_repository_without_a_tree_stay(walls: Trial) ->
     assert list((walls.cwd / "bare" / "hooks").iterdir()) == []
 
 
-def made_by(trial: Trial) -> tuple[str, ...]:
-    """What is new after a command, by its path."""
-    return tuple(entry.path for entry in trial.sandbox.seen("", failed=False).made)
+def new_files(trial: SandboxRunner) -> tuple[str, ...]:
+    """Return the new files after a command, by path."""
+    return tuple(entry.path for entry in trial.sandbox.report("", failed=False).created)
 
 
 NEW = {
@@ -248,28 +295,34 @@ NEW = {
 
 
 @pytest.mark.parametrize("name", NEW)
-async def test_what_is_new_and_acts_by_itself_is_seen_once(box: Trial, name: str) -> None:
+async def test_a_new_file_that_gets_executed_is_reported_once(
+    box: SandboxRunner, name: str
+) -> None:
     await box.run(NEW[name] + "; echo x >other; mkdir -p .venv $TMPDIR/.git/hooks")
-    assert made_by(box) == (str(box.cwd / name),)
-    assert made_by(box) == ()
+    assert new_files(box) == (str(box.cwd / name),)
+    assert new_files(box) == ()
 
 
-async def test_what_a_command_made_that_was_cancelled_is_seen_after_the_next(walls: Trial) -> None:
-    await walls.run("echo x >.envrc")  # and nobody looks
+async def test_files_of_a_cancelled_command_are_reported_after_the_next_command(
+    walls: SandboxRunner,
+) -> None:
+    await walls.run("echo x >.envrc")  # and nothing checks
     await walls.run("true")
-    assert made_by(walls) == (str(walls.cwd / ".envrc"),)
+    assert new_files(walls) == (str(walls.cwd / ".envrc"),)
     (walls.cwd / ".exrc").touch()  # the user's own
     await walls.run("true")
-    assert made_by(walls) == ()
+    assert new_files(walls) == ()
 
 
-async def test_hooks_that_were_not_there_are_seen(walls: Trial) -> None:
+async def test_new_hooks_are_reported(walls: SandboxRunner) -> None:
     (walls.cwd / ".git" / "info").mkdir(parents=True)
     await walls.run("mkdir .git/hooks && echo x >.git/hooks/pre-commit")
-    assert made_by(walls) == (str(walls.cwd / ".git" / "hooks"),)
+    assert new_files(walls) == (str(walls.cwd / ".git" / "hooks"),)
 
 
-async def test_a_file_dot_git_opens_no_other_folder(walls: Trial, outside: Path) -> None:
+async def test_a_git_file_makes_no_other_folder_writable(
+    walls: SandboxRunner, outside: Path
+) -> None:
     (walls.cwd / ".git").write_text(f"gitdir: {outside}\n")
     (outside / "gitdir").write_text(f"{walls.cwd}/.git\n")
     (outside / "commondir").write_text("..\n")
@@ -277,7 +330,7 @@ async def test_a_file_dot_git_opens_no_other_folder(walls: Trial, outside: Path)
     assert (outside / "file").read_text() == "as it was"
 
 
-# --- reading ------------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------------
 
 READS = {
     "the path": 'cat "$HOME/$1"',
@@ -291,7 +344,7 @@ READS = {
 }
 
 
-EACH = """
+READ_EACH = """
 for key; do
     mkdir "$((count += 1))"
     (cd "$count" && set -- "$key" && {way})
@@ -301,19 +354,23 @@ echo "$count tried"
 
 
 @pytest.mark.parametrize("way", READS)
-async def test_no_key_is_read(box: Trial, way: str) -> None:
-    said = (await box.run(EACH.replace("{way}", READS[way]), *KEYS)).text
+async def test_no_key_can_be_read(box: SandboxRunner, way: str) -> None:
+    said = (await box.run(READ_EACH.replace("{way}", READS[way]), *KEYS)).text
     assert f"{len(KEYS)} tried" in said
     assert KEY not in said
 
 
-async def test_what_is_no_key_is_read(box: Trial, home: Path) -> None:
+async def test_files_that_are_not_keys_can_be_read(
+    box: SandboxRunner, home: Path
+) -> None:
     (home / "notes").write_text("hello")
     assert (await box.run('cat "$HOME/notes"')).text == "hello"
 
 
-async def test_a_search_sees_what_it_searches_and_little_else(box: Trial, home: Path, outside: Path) -> None:
-    """What ripgrep makes of ignore files and links: here, a shell in its place."""
+async def test_a_search_sees_its_folder_and_little_else(
+    box: SandboxRunner, home: Path, outside: Path
+) -> None:
+    """A shell takes ripgrep's place, to imitate hostile ignore files and links."""
     (home / "notes").write_text("hello")
     (box.cwd / "link").symlink_to(outside)
     (box.cwd / "a").write_text("a\n")
@@ -323,31 +380,40 @@ async def test_a_search_sees_what_it_searches_and_little_else(box: Trial, home: 
     def searched(place: Path) -> bytes:
         entered = box.sandbox.entered_search(words, environment(), str(place), [])
         return subprocess.run(
-            entered.argv, env=entered.env, cwd=box.cwd, stdout=subprocess.PIPE, check=False
+            entered.argv,
+            env=entered.env,
+            cwd=box.cwd,
+            stdout=subprocess.PIPE,
+            check=False,
         ).stdout
 
-    names = (
-        b"file\n" if box.sandbox.engine == Engine("landlock", "for a test") else b""
-    )  # it lets look them up
+    # Landlock allows listing names.
+    names = b"file\n" if box.sandbox.engine == Engine("landlock", "for a test") else b""
     assert await asyncio.to_thread(searched, box.cwd) == b"a\n" + names
-    assert await asyncio.to_thread(searched, outside) == b"a\nas it wasas it wasfile\n"  # it was allowed
+    assert (
+        await asyncio.to_thread(searched, outside) == b"a\nas it wasas it wasfile\n"
+    )  # allowed explicitly
     assert not (box.cwd / "new").exists()
 
 
-async def test_what_a_command_was_kept_from_is_said(box: Trial, outside: Path) -> None:
-    assert (await box.run('echo x >"$1/new"', str(outside))).refused == f"to write outside: {outside}/new"
+async def test_a_denied_access_is_reported(box: SandboxRunner, outside: Path) -> None:
+    assert (
+        await box.run('echo x >"$1/new"', str(outside))
+    ).refused == WRITE_ACCESS.format(paths=outside / "new")
     said = (await box.run('cat "$HOME/.ssh/id_ed25519"')).refused
-    assert said == "" or said.startswith("to read what is hidden: ")
+    assert said == "" or said.startswith(READ_ACCESS.format(paths=""))
 
 
-# --- the network --------------------------------------------------------------------------------------
+# --- the network ---------------------------------------------------------------------------------------
 
 
 class Listeners:
-    """On this machine, outside of the sandbox: whoever is reached notes it."""
+    """Servers on this machine outside of the sandbox, which record every connection."""
 
     def __init__(self, folder: Path) -> None:
-        self.waiting = {kind: threading.Event() for kind in ("tcp", "udp", "unix", "abstract")}
+        self.waiting = {
+            kind: threading.Event() for kind in ("tcp", "udp", "unix", "abstract")
+        }
         self.path = str(folder / "s")
         self.name = f"\0foldline-{os.getpid()}-{id(self)}"
         self._open = {
@@ -412,43 +478,65 @@ print("connected")
 
 
 @pytest.mark.parametrize("kind", ["tcp", "udp", "unix", "abstract", "vsock", "raw"])
-async def test_nobody_is_reached(box: Trial, listeners: Listeners, kind: str) -> None:
-    words = (kind, listeners.port("tcp"), listeners.port("udp"), listeners.path, listeners.name[1:])
+async def test_no_server_is_reachable(
+    box: SandboxRunner, listeners: Listeners, kind: str
+) -> None:
+    words = (
+        kind,
+        listeners.port("tcp"),
+        listeners.port("udp"),
+        listeners.path,
+        listeners.name[1:],
+    )
     tried = await box.python(CONNECTS, *words)
-    # What is sent by UDP, or seen of a network of one's own, is sent and seen by nobody else.
+    # UDP packets, and a private network namespace, reach no other process.
     assert "connected" not in tried.text or kind == "udp"
     assert listeners.reached == []
 
 
 @pytest.mark.parametrize("kind", ["tcp", "udp", "unix", "abstract"])
-def test_without_a_sandbox_all_are_reached(listeners: Listeners, kind: str) -> None:
-    words = (kind, listeners.port("tcp"), listeners.port("udp"), listeners.path, listeners.name[1:])
-    done = subprocess.run([sys.executable, "-c", CONNECTS, *words], check=False, capture_output=True)
+def test_all_servers_are_reachable_without_a_sandbox(
+    listeners: Listeners, kind: str
+) -> None:
+    words = (
+        kind,
+        listeners.port("tcp"),
+        listeners.port("udp"),
+        listeners.path,
+        listeners.name[1:],
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECTS, *words], check=False, capture_output=True
+    )
     assert done.stdout == b"connected\n"
     assert listeners.waiting[kind].wait(PATIENCE)
 
 
-async def test_no_name_is_looked_up(box: Trial) -> None:
-    tried = await box.python("import socket; print(socket.getaddrinfo('example.org', 80))")
+async def test_no_host_name_can_be_resolved(box: SandboxRunner) -> None:
+    tried = await box.python(
+        "import socket; print(socket.getaddrinfo('example.org', 80))"
+    )
     assert tried.status == 1
     assert "gaierror" in tried.text
 
 
-async def test_a_host_that_nobody_allowed_is_refused_and_named(walls: Trial) -> None:
+async def test_a_host_that_is_not_allowed_is_refused_and_named(
+    walls: SandboxRunner,
+) -> None:
     code = "import urllib.request as u; u.urlopen('http://example.org/?' + 'what-leaks', timeout=9)"
     tried = await walls.python(code)
     assert "403" in tried.text
-    assert tried.refused == "the network: example.org"
+    assert tried.refused == f"{NETWORK_ACCESS}: example.org"
 
 
-# --- other processes ----------------------------------------------------------------------------------
+# --- other processes -----------------------------------------------------------------------------------
 
 
-def started(*words: str) -> "subprocess.Popen[bytes]":
+def start(*words: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(words)
 
 
-LOOKS = """
+INSPECTS = """
 import ctypes, os, sys
 pid, libc = int(sys.argv[1]), ctypes.CDLL(None, use_errno=True)
 got = []
@@ -478,11 +566,13 @@ print(got)
 """
 
 
-async def test_no_process_of_the_users_is_looked_into_or_signalled(box: Trial) -> None:
-    other = started("sleep", "1000")
+async def test_no_process_of_the_user_can_be_inspected_or_signalled(
+    box: SandboxRunner,
+) -> None:
+    other = start("sleep", "1000")
     try:
-        assert (await box.python(LOOKS, str(other.pid))).text == "[]\n"
-        assert (await box.python(LOOKS, str(os.getpid()))).text == "[]\n"
+        assert (await box.python(INSPECTS, str(other.pid))).text == "[]\n"
+        assert (await box.python(INSPECTS, str(os.getpid()))).text == "[]\n"
         await box.run("kill -9 $1", str(other.pid))
         assert other.poll() is None
     finally:
@@ -490,7 +580,7 @@ async def test_no_process_of_the_users_is_looked_into_or_signalled(box: Trial) -
         other.wait()
 
 
-async def test_other_processes_are_not_seen(walls: Trial) -> None:
+async def test_other_processes_are_invisible(walls: SandboxRunner) -> None:
     assert len((await walls.run("ls -d /proc/[0-9]*")).text.splitlines()) < 10
 
 
@@ -505,7 +595,7 @@ if os.fork():
 os.closerange(0, 256)
 os.execve("/bin/sleep", ["sleep", sys.argv[1]], {})
 """
-"""It keeps nothing of its session, its environment, its files and its parents: no mark is left to find."""
+"""The process leaves its session, environment, files and parents, so nothing identifies it."""
 
 
 def sleeping(seconds: str) -> list[int]:
@@ -517,7 +607,7 @@ def sleeping(seconds: str) -> list[int]:
     return found
 
 
-async def test_nothing_outlives_its_command(walls: Trial) -> None:
+async def test_no_process_outlives_its_command(walls: SandboxRunner) -> None:
     seconds = f"9{os.getpid()}"
     running = asyncio.ensure_future(walls.python(OUTLIVES, seconds))
     async with asyncio.timeout(PATIENCE):
@@ -547,10 +637,10 @@ asyncio.run(main())
 """
 
 
-async def test_nothing_outlives_a_foldline_that_is_killed(project: Path) -> None:
-    need("bubblewrap")
+async def test_no_process_outlives_a_killed_foldline(project: Path) -> None:
+    require_engine("bubblewrap")
     seconds = f"8{os.getpid()}"
-    parent = started(sys.executable, "-c", PARENT, str(project), seconds)
+    parent = start(sys.executable, "-c", PARENT, str(project), seconds)
     try:
         async with asyncio.timeout(PATIENCE):
             while not sleeping(seconds):
@@ -563,7 +653,7 @@ async def test_nothing_outlives_a_foldline_that_is_killed(project: Path) -> None
             await asyncio.sleep(0.01)
 
 
-# --- the terminal -------------------------------------------------------------------------------------
+# --- the terminal --------------------------------------------------------------------------------------
 
 TYPES = """
 import fcntl, os, sys
@@ -591,7 +681,9 @@ print(done)
 """
 
 
-async def test_nothing_is_typed_into_or_written_to_the_terminal(box: Trial) -> None:
+async def test_the_terminal_can_be_neither_typed_into_nor_written_to(
+    box: SandboxRunner,
+) -> None:
     master, slave = pty.openpty()
     try:
         assert (await box.python(TYPES, os.ttyname(slave))).text == "[]\n"
@@ -600,26 +692,35 @@ async def test_nothing_is_typed_into_or_written_to_the_terminal(box: Trial) -> N
         os.close(slave)
 
 
-def test_without_a_sandbox_the_terminal_is_written_to() -> None:
+def test_the_terminal_is_written_to_without_a_sandbox() -> None:
     master, slave = pty.openpty()
-    done = subprocess.run([sys.executable, "-c", TYPES, os.ttyname(slave)], check=False, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TYPES, os.ttyname(slave)],
+        check=False,
+        capture_output=True,
+    )
     os.close(master)
     os.close(slave)
     assert b"written" in done.stdout
 
 
-async def test_a_program_may_have_a_terminal_of_its_own_but_not_type_into_it(walls: Trial) -> None:
+async def test_a_program_can_have_its_own_terminal_but_not_type_into_it(
+    walls: SandboxRunner,
+) -> None:
     code = "import fcntl, pty\nmaster, slave = pty.openpty()\nfcntl.ioctl(slave, 0x5412, b'x')"
     assert "PermissionError" in (await walls.python(code)).text
 
 
-# --- how much -----------------------------------------------------------------------------------------
+# --- resource limits -----------------------------------------------------------------------------------
 
 
-async def test_no_file_becomes_larger_than_half_of_what_is_free(box: Trial) -> None:
+async def test_no_file_grows_beyond_half_of_the_free_space(box: SandboxRunner) -> None:
     beyond = shutil.disk_usage(box.cwd).free // 2 + 2**20
     code = (
-        "import sys\nwith open('big', 'wb') as file:\n    file.seek(int(sys.argv[1]))\n    file.write(b'x')"
+        "import sys\n"
+        "with open('big', 'wb') as file:\n"
+        "    file.seek(int(sys.argv[1]))\n"
+        "    file.write(b'x')"
     )
     tried = await box.python(code, str(beyond))  # a hole: it would take no room
     assert "File too large" in tried.text or tried.status != 0
@@ -638,22 +739,26 @@ except MemoryError:
 """
 
 
-async def test_no_program_fills_more_memory_than_its_share(
-    box: Trial, monkeypatch: pytest.MonkeyPatch
+async def test_no_program_uses_more_memory_than_its_share(
+    box: SandboxRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = os.sysconf("SC_PHYS_PAGES")
     pages = 2**29 // os.sysconf("SC_PAGE_SIZE")
-    monkeypatch.setattr(os, "sysconf", lambda name: pages if name == "SC_PHYS_PAGES" else sysconf(name))
+    monkeypatch.setattr(
+        os, "sysconf", lambda name: pages if name == "SC_PHYS_PAGES" else sysconf(name)
+    )
     tried = await box.python(EATS)  # half of 512 MB
     assert tried.text.endswith("MemoryError\n")
     assert 2 < len(tried.text.splitlines()) < 17
-    assert tried.refused == "more memory than 268.4 MB"
+    assert tried.refused == MORE_MEMORY.format(size="268.4 MB")
     monkeypatch.undo()
     assert os.sysconf("SC_PHYS_PAGES") == whole
     assert (await box.python(EATS)).text.endswith("63\n")
 
 
-async def test_where_all_of_memory_is_used_its_programs_end_first(walls: Trial) -> None:
+async def test_sandboxed_programs_are_killed_first_when_memory_runs_out(
+    walls: SandboxRunner,
+) -> None:
     assert (await walls.run("cat /proc/self/oom_score_adj")).text == "1000\n"
 
 
@@ -671,24 +776,32 @@ except OSError as error:
 """
 
 
-async def test_a_fork_bomb_meets_its_bound(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_bomb_is_stopped_by_the_process_limit(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sandbox, "_PROCESSES", 50)
     if os.geteuid() == 0:
-        pytest.skip("the system sets root no limit of processes; see the test of an ordinary user's")
+        pytest.skip(
+            "the system sets root no limit of processes; see the test of an ordinary user's"
+        )
     async with sandbox_in(project, "bubblewrap") as made:
         tried = await made.python(FORKS)
     assert "Resource temporarily unavailable" in tried.text
     assert int(tried.text.split()[0]) <= 50
 
 
-def test_a_fork_bomb_of_an_ordinary_user_meets_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    need("bubblewrap")
+def test_an_ordinary_users_fork_bomb_is_stopped_by_the_process_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require_engine("bubblewrap")
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root can be somebody else for a test")
     monkeypatch.setattr(sandbox, "_PROCESSES", 50)
     words = bubblewrap_words(SandboxPolicy("/"), is_root=False, filter_from=None)
     command = [*sandbox.counted(), "/usr/bin/python3", "-c", FORKS]
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    done = subprocess.run([*nobody, *words, *command], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*nobody, *words, *command], capture_output=True, text=True, check=False
+    )
     assert "Resource temporarily unavailable" in done.stdout, done.stderr
     assert int(done.stdout.split()[0]) <= 50

@@ -1,4 +1,4 @@
-"""Invariant 13: untrusted text stays text, wherever it comes in and wherever it is shown."""
+"""Invariant 13: untrusted text stays text from every source to every output."""
 
 import json
 import re
@@ -11,13 +11,14 @@ import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
 from foldline.agent import Agent
-from foldline.cli.plain.narrator import Asked, Narrator
-from foldline.cli.plain.terminal import Paper
+from foldline.cli.plain.printer import PlainPrinter, PlainQuestion
+from foldline.cli.plain.terminal import PlainTerminal
 from foldline.cli.run import JsonLines, Sentences
 from foldline.compaction.summary_text import framed
 from foldline.protocol import Compaction, RequestRecord, Title, Written, events
+from foldline.tui.escape_actions import ESC_LEAVES_CHOICE
 from support.agents import PlayedLLM
-from support.front_door import FrontDoor
+from support.command_line import CommandLine
 from support.history import history
 from support.hostile import (
     HOSTILE,
@@ -34,8 +35,8 @@ from support.server import MODEL, running_server
 from support.terminal import ENTER, LEAVE, Terminal, terminal
 
 
-def kept(door: FrontDoor) -> Path:
-    """A session in which everything is hostile that others can fill."""
+def kept(cli: CommandLine) -> Path:
+    """Write a session with hostile text in every field that others control."""
     path = f"src/{HOSTILE}.py"
     entries = (
         history()
@@ -60,58 +61,84 @@ def kept(door: FrontDoor) -> Path:
         )
         .entries
     )
-    return door.keep(entries)
+    return cli.keep(entries)
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        *(("view",), ("view", "--json"), ("history",), ("history", "--json"), ("verify",), ("audit",)),
-        *(("audit", "--json"), ("stats",), ("doctor",), ("compact", "--dry-run", "--window", "8k")),
+        *(
+            ("view",),
+            ("view", "--json"),
+            ("history",),
+            ("history", "--json"),
+            ("verify",),
+            ("audit",),
+        ),
+        *(
+            ("audit", "--json"),
+            ("stats",),
+            ("doctor",),
+            ("compact", "--dry-run", "--window", "8k"),
+        ),
         *(("export", "--to", "markdown"), ("export", "--to", "html")),
     ],
     ids=" ".join,
 )
-def test_what_a_session_holds_acts_on_no_terminal(door: FrontDoor, command: tuple[str, ...]) -> None:
+def test_no_text_of_a_session_controls_the_terminal(
+    cli: CommandLine, command: tuple[str, ...]
+) -> None:
     name, *options = command
-    said = door(name, kept(door), *options)
+    said = cli(name, kept(cli), *options)
     assert said.out
     assert acting(said.out + said.err) == []
 
 
 @pytest.mark.parametrize("command", ["view", "history", "verify", "stats", "audit"])
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["lines", "json"])
-def test_no_field_of_any_entry_acts_on_the_terminal_of_a_command(
-    door: FrontDoor, command: str, form: tuple[str, ...]
+def test_no_field_of_any_entry_controls_the_terminal_of_a_command(
+    cli: CommandLine, command: str, form: tuple[str, ...]
 ) -> None:
-    numbered = [entry.model_copy(update={"index": at}) for at, entry in enumerate(hostile_entries())]
-    said = door(command, door.keep(numbered), *form)
+    numbered = [
+        entry.model_copy(update={"index": at})
+        for at, entry in enumerate(hostile_entries())
+    ]
+    said = cli(command, cli.keep(numbered), *form)
     assert said.out
     assert acting(said.out + said.err) == []
 
 
 @pytest.mark.parametrize("reporter", [JsonLines, Sentences])
-def test_no_field_of_any_event_acts_on_the_terminal_of_a_run(
-    reporter: type[JsonLines | Sentences], capsys: pytest.CaptureFixture[str]
+async def test_no_field_of_any_event_controls_the_terminal_of_a_run(
+    reporter: type[JsonLines | Sentences],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     heard = reporter()
-    for event in (*hostile_events(), *(events.EntryAppended(entry=each) for each in hostile_entries())):
+    heard.begin(Agent(session_in(tmp_path), llm=PlayedLLM()))
+    for event in (
+        *hostile_events(),
+        *(events.EntryAppended(entry=each) for each in hostile_entries()),
+    ):
         heard.on_event(event)  # type: ignore[arg-type]
     out, err = capsys.readouterr()
     assert "PWNED" in out + err
     assert acting(out + err) == []
 
 
-async def test_no_field_of_any_event_acts_on_the_terminal_of_a_plain_chat(
+async def test_no_field_of_any_event_controls_the_terminal_of_a_plain_chat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[Asked] = []
+    asked: list[PlainQuestion] = []
     agent = Agent(session_in(tmp_path), llm=PlayedLLM())
-    teller = Narrator(agent, paper := Paper(), asked.append)
-    for event in (*hostile_events(), *(events.EntryAppended(entry=each) for each in hostile_entries())):
+    teller = PlainPrinter(agent, paper := PlainTerminal(), asked.append)
+    for event in (
+        *hostile_events(),
+        *(events.EntryAppended(entry=each) for each in hostile_entries()),
+    ):
         teller.on_event(event)  # type: ignore[arg-type]
     for question in asked:
-        for line in question.all_lines():
+        for line in question.lines_with_answers():
             paper.line(line)
     out, err = capsys.readouterr()
     assert asked and "PWNED" in out + err
@@ -121,12 +148,19 @@ async def test_no_field_of_any_event_acts_on_the_terminal_of_a_plain_chat(
 
 @pytest.mark.parametrize(
     "command",
-    [("sessions",), ("sessions", "--json"), ("search", "PWNED"), ("search", "PWNED", "--json")],
+    [
+        ("sessions",),
+        ("sessions", "--json"),
+        ("search", "PWNED"),
+        ("search", "PWNED", "--json"),
+    ],
     ids=" ".join,
 )
-def test_lists_of_sessions_act_on_no_terminal(door: FrontDoor, command: tuple[str, ...]) -> None:
-    kept(door)
-    said = door(*command)
+def test_no_list_of_sessions_controls_the_terminal(
+    cli: CommandLine, command: tuple[str, ...]
+) -> None:
+    kept(cli)
+    said = cli(*command)
     assert "UFdORUQ=" in said.out
     assert acting(said.out + said.err) == []
 
@@ -145,27 +179,42 @@ def test_lists_of_sessions_act_on_no_terminal(door: FrontDoor, command: tuple[st
         (HOSTILE, HOSTILE),
     ],
 )
-def test_what_is_typed_comes_back_as_text(door: FrontDoor, arguments: tuple[str, ...]) -> None:
-    said = door(*arguments)
+def test_typed_text_is_shown_as_text(
+    cli: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    said = cli(*arguments)
     assert said.code in (1, 2)
     assert acting(said.out + said.err) == []
 
 
 @pytest.mark.parametrize(
     "line",
-    ["{} = 1", "[compaction]\n{} = 1", "theme = {}", "[compaction]\nmode = {}", "[models.{}]\nwindow = {}"],
+    [
+        "{} = 1",
+        "[compaction]\n{} = 1",
+        "theme = {}",
+        "[compaction]\nmode = {}",
+        "[models.{}]\nwindow = {}",
+    ],
 )
-def test_what_settings_hold_comes_back_as_text(door: FrontDoor, line: str) -> None:
-    quoted = json.dumps(HOSTILE.replace("\x7f", ""))  # TOML's basic strings are JSON's, but for DEL
-    (door.cwd / ".foldline.toml").write_text(line.format(quoted, quoted), "utf-8")
-    said = door("config")
+def test_text_from_settings_is_shown_as_text(cli: CommandLine, line: str) -> None:
+    quoted = json.dumps(
+        HOSTILE.replace("\x7f", "")
+    )  # TOML's basic strings equal JSON's, except for DEL
+    (cli.cwd / ".foldline.toml").write_text(line.format(quoted, quoted), "utf-8")
+    said = cli("config")
     assert acting(said.out + said.err) == []
 
 
-def test_what_a_server_answers_acts_on_no_terminal(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_of_a_server_controls_the_terminal(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = {"error": {"message": HOSTILE, "type": HOSTILE, "code": HOSTILE}}
     script = [
-        {"when": {"content": "fail"}, "answer": {"fault": {"status": 400, "body": body}}},
+        {
+            "when": {"content": "fail"},
+            "answer": {"fault": {"status": 400, "body": body}},
+        },
         {
             "when": {"role": "user"},
             "answer": {
@@ -180,14 +229,18 @@ def test_what_a_server_answers_acts_on_no_terminal(door: FrontDoor, monkeypatch:
     ]
     with running_server(script=script) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        for arguments in (("run", "hello"), ("run", "hello", "--json"), ("run", "fail")):
-            said = door(*arguments, "-m", MODEL)
+        for arguments in (
+            ("run", "hello"),
+            ("run", "hello", "--json"),
+            ("run", "fail"),
+        ):
+            said = cli(*arguments, "-m", MODEL)
             assert "PWNED" in said.out + said.err
             assert acting(said.out + said.err) == []
 
 
 class Recorder(HeadlessDriver):
-    """A terminal that keeps what is written to it."""
+    """A terminal that records its output."""
 
     is_headless = False
     written = ""
@@ -196,14 +249,16 @@ class Recorder(HeadlessDriver):
         self.written += data
 
     def taken(self) -> str:
-        """What was written since the last look."""
+        """Return the output since the last call."""
         taken, self.written = self.written, ""
         return taken
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 44)])
-async def test_no_field_of_any_record_acts_on_the_terminal(tmp_path: Path, size: tuple[int, int]) -> None:
-    """The raw bytes of the program, its title included, while it hears and shows what may be anybody's."""
+async def test_no_field_of_any_record_controls_the_terminal_of_the_chat(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    """The program's raw bytes, including the title, while it receives and shows foreign text."""
     async with live(tmp_path / "shop", "hi", size=size) as running:
         app, session = running.app, running.agent.session
         app._driver = screen = Recorder(app, size=size)
@@ -216,19 +271,30 @@ async def test_no_field_of_any_record_acts_on_the_terminal(tmp_path: Path, size:
             assert written
             assert (acting(written), beyond_frames(written)) == ([], []), what
 
-        def each_other(of: Sequence[object]) -> Sequence[Any]:
-            """Each is seen at one of the sizes."""
+        def every_other(of: Sequence[object]) -> Sequence[Any]:
+            """Return every other one, depending on the size, unless all tests run."""
             return of if ALL else of[size[0] > 80 :: 2]
 
         await running.ask("begin")
         assert "\x1b]2;" in screen.taken()
-        for entry in each_other(hostile_entries()):
-            await session._commit([entry.model_copy(update={"index": len(session.entries)})], False)
+        for entry in every_other(hostile_entries()):
+            await session._commit(
+                [entry.model_copy(update={"index": len(session.entries)})], False
+            )
             await nothing_acts(entry)
-        for event in each_other(hostile_events()):
-            app.chat._hear(event)  # type: ignore[arg-type]
+        for event in every_other(hostile_events()):
+            app.chat._take_event(event)  # type: ignore[arg-type]
             await nothing_acts(event)
-        for command in ("inspector", "preview", "context", "sessions", "rewind", "approvals", "jobs", "help"):
+        for command in (
+            "inspector",
+            "preview",
+            "context",
+            "sessions",
+            "rewind",
+            "approvals",
+            "jobs",
+            "help",
+        ):
             app.chat.run_command(command)
             await nothing_acts(command)
             await running.press("down", "enter")
@@ -237,20 +303,20 @@ async def test_no_field_of_any_record_acts_on_the_terminal(tmp_path: Path, size:
                 await running.press("escape")
 
 
-def _read_on(term: Terminal, asks: str) -> bool:
-    """Allow what is asked, which shows all of it first; whether it is answered."""
+def _allow_after_reading(term: Terminal, asks: str) -> bool:
+    """Allow the call, scrolling through it first; return whether it is answered."""
     term.send("\x1by")
     term.settle()
     return asks not in term.text
 
 
 def waits_a_while(term: Terminal, asks: str) -> None:
-    """In its first second a question takes no answer: a key was meant for something else."""
+    """A question accepts no answer in its first second, when a key may be meant for something else."""
     term.until(lambda t: re.search(rf"{re.escape(asks)} · (?!0:00)\d+:\d\d", t.text))
 
 
-def lived_through(term: Terminal) -> None:
-    """What every hostile text would have ended, cleared, or left behind it."""
+def assert_screen_is_intact(term: Terminal) -> None:
+    """Check that no hostile text ended or left the screen."""
     raw = term.raw
     assert acting(raw) == []
     assert raw.count(ENTER) == 1
@@ -258,7 +324,7 @@ def lived_through(term: Terminal) -> None:
 
 
 @pytest.mark.slow
-def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
+def test_every_screen_shows_hostile_text_as_text(tmp_path: Path) -> None:
     """Model text, thinking, tool calls, results, file names and the folder itself, in chat and Inspector."""
     folder = tmp_path / f"shop{SEQUENCES['bidi']}[red]x"
     folder.mkdir()
@@ -276,8 +342,14 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
                 "tool_calls": [
                     {"name": "read", "arguments": {"path": "evil.md"}},
                     {"name": "glob", "arguments": {"pattern": "*"}},
-                    {"name": "bash", "arguments": {"command": f"cat evil.md; ls; : {said}"}},
-                    {"name": "write", "arguments": {"path": f"new{said}.txt"[:90], "content": said}},
+                    {
+                        "name": "bash",
+                        "arguments": {"command": f"cat evil.md; ls; : {said}"},
+                    },
+                    {
+                        "name": "write",
+                        "arguments": {"path": f"new{said}.txt"[:90], "content": said},
+                    },
                 ],
             },
         },
@@ -285,20 +357,26 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
     ]
     with (
         running_server(script=script, window=200_000) as server,
-        terminal(folder, columns=120, rows=36, OPENAI_BASE_URL=server.base_url, FOLDLINE_MODEL=MODEL) as term,
+        terminal(
+            folder,
+            columns=120,
+            rows=36,
+            OPENAI_BASE_URL=server.base_url,
+            FOLDLINE_MODEL=MODEL,
+        ) as term,
     ):
         term.until("Enter sends")
         term.ask("begin", wait=False)
         waits_a_while(term, "Use it?")
-        term.until("Esc leaves it undecided")
+        term.until(ESC_LEAVES_CHOICE)
         term.send("1")
         for asks in ("Allow this bash call?", "Allow this write?"):
             waits_a_while(term, asks)
-            term.until(lambda t, asks=asks: _read_on(t, asks))
+            term.until(lambda t, asks=asks: _allow_after_reading(t, asks))
         term.until("Done.")
         term.send("\x0f")  # Ctrl+O: all tool calls open
         term.until("one")
-        lived_through(term)
+        assert_screen_is_intact(term)
         term.send("\x1bOQ")  # F2
         term.until("▸ Inspector")
         for key in "\rkk\rkkk\r":
@@ -308,25 +386,29 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
         term.until("Enter sends")
         term.ask("go on")
         term.until("Then:")
-        lived_through(term)
+        assert_screen_is_intact(term)
 
 
 @pytest.mark.slow
-def test_a_hostile_session_is_opened_as_text(door: FrontDoor, tmp_path: Path) -> None:
-    folder = kept(door)
-    with terminal(tmp_path / "elsewhere", "open", str(folder), columns=160, rows=36) as term:
+def test_a_hostile_session_is_shown_as_text(cli: CommandLine, tmp_path: Path) -> None:
+    folder = kept(cli)
+    with terminal(
+        tmp_path / "elsewhere", "open", str(folder), columns=160, rows=36
+    ) as term:
         term.until("▸ Inspector")
         term.until("␛")
         for key in ("\r", "j", "\r", "\t", "\r", "j", "\r", "\t", "j", "\r"):
             term.send(key)
         term.until("LLM view")
-        lived_through(term)
+        assert_screen_is_intact(term)
 
 
-def test_git_shows_no_branch_that_acts(tmp_path: Path) -> None:
-    """Git refuses controls in names of branches; what it takes is text on our screen."""
-    from foldline.context.harmless import clean_line
+def test_a_hostile_branch_name_is_shown_as_text(tmp_path: Path) -> None:
+    """Git refuses control characters in branch names; what it accepts is text on our screen."""
+    from foldline.text.harmless import clean_line
     from foldline.tui.git import git_state
 
-    subprocess.run(["git", "init", "-q", "-b", "main\u202egpj", str(tmp_path)], check=True)
+    subprocess.run(
+        ["git", "init", "-q", "-b", "main\u202egpj", str(tmp_path)], check=True
+    )
     assert acting(clean_line(git_state(tmp_path))) == []

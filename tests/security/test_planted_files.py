@@ -1,5 +1,5 @@
-"""Commands in the sandbox that plant what acts by itself later, elsewhere: in repositories, at any depth, and
-in place of what was there."""
+"""Sandboxed commands that plant files executed later outside: in repositories, at any depth, and
+in place of existing files."""
 
 import os
 import shutil
@@ -11,11 +11,14 @@ import pytest
 
 from foldline.agent import sandbox_acting
 from foldline.agent.sandbox_acting import ActingEntry
-from support.sandboxes import Trial, sandbox_in
+from foldline.agent.sandbox_record import MAY_BE_YOURS
+from support.sandboxes import SandboxRunner, sandbox_in
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("git") is None, reason="git is not installed"
+)
 
-WHO = {
+GIT_IDENTITY = {
     "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b.c", "GIT_COMMITTER_NAME": "A",
     "GIT_COMMITTER_EMAIL": "a@b.c", "GIT_EDITOR": "true", "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always",
@@ -39,23 +42,23 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home" / "foldline"))
-    for name, value in WHO.items():
+    for name, value in GIT_IDENTITY.items():
         monkeypatch.setenv(name, value)
     return tmp_path / "home"
 
 
 @pytest.fixture
 def repository(home: Path) -> Path:
-    """A repository with a submodule, a second working tree, and others below it.
+    """A repository with a submodule, a second working tree and nested repositories.
 
-    It lies in the home folder: in `/tmp`, commands would not see the repository it is fetched from.
+    In the home folder, because commands could not see its origin in `/tmp`.
     """
     subprocess.run(["bash", "-ec", SETUP], cwd=home, check=True, capture_output=True)
     return home / "project"
 
 
 @pytest.fixture
-async def inside(repository: Path) -> AsyncIterator[Trial]:
+async def inside(repository: Path) -> AsyncIterator[SandboxRunner]:
     async with sandbox_in(repository, "bubblewrap") as made:
         await made.run("true")
         assert new_in(made) == ()
@@ -63,8 +66,8 @@ async def inside(repository: Path) -> AsyncIterator[Trial]:
 
 
 @pytest.fixture
-async def plain(tmp_path: Path) -> AsyncIterator[Trial]:
-    """A folder without a repository, but with settings of an editor."""
+async def plain(tmp_path: Path) -> AsyncIterator[SandboxRunner]:
+    """A folder without a repository, but with editor settings."""
     folder = tmp_path / "project"
     (folder / "part" / ".vscode").mkdir(parents=True)
     (folder / "part" / ".vscode" / "tasks.json").write_text("as it was")
@@ -72,16 +75,16 @@ async def plain(tmp_path: Path) -> AsyncIterator[Trial]:
         yield made
 
 
-def new_in(trial: Trial, *, is_asked: bool = False) -> tuple[ActingEntry, ...]:
-    """What a look finds new; the user was told of it, unless it `is_asked` about."""
-    return trial.sandbox.seen("", failed=False, is_asked=is_asked).made
+def new_in(trial: SandboxRunner, *, is_asked: bool = False) -> tuple[ActingEntry, ...]:
+    """Return the new files of a check, reported to the user unless `is_asked`."""
+    return trial.sandbox.report("", failed=False, is_asked=is_asked).created
 
 
-def paths(trial: Trial) -> list[str]:
+def paths(trial: SandboxRunner) -> list[str]:
     return [os.path.relpath(entry.path, trial.cwd) for entry in new_in(trial)]
 
 
-# --- git --------------------------------------------------------------------------------------------------
+# --- git -----------------------------------------------------------------------------------------------
 
 DAILY = {
     "add and commit": "echo x >n; git add n; git commit -qm n; git commit -q --amend -m nn",
@@ -114,7 +117,9 @@ DAILY = {
 
 
 @pytest.mark.parametrize("work", DAILY)
-async def test_daily_work_with_git_goes_on_and_asks_nothing(inside: Trial, work: str) -> None:
+async def test_daily_work_with_git_succeeds_without_questions(
+    inside: SandboxRunner, work: str
+) -> None:
     tried = await inside.run(f"set -e; {DAILY[work]}")
     assert (tried.status, paths(inside)) == (0, []), tried.text
 
@@ -142,7 +147,9 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-async def test_what_is_planted_in_a_repository_is_seen(inside: Trial, name: str) -> None:
+async def test_a_file_planted_in_a_repository_is_reported(
+    inside: SandboxRunner, name: str
+) -> None:
     await inside.run(PLANTED[name])
     assert paths(inside) == [name]
     assert paths(inside) == []
@@ -150,14 +157,16 @@ async def test_what_is_planted_in_a_repository_is_seen(inside: Trial, name: str)
     assert paths(inside) == []
 
 
-async def test_a_new_repository_is_one_piece_of_news(inside: Trial) -> None:
-    """Also with those of its submodules in it."""
-    await inside.run("git clone -q --recurse-submodules $PWD copy; git init -q --bare other.git")
+async def test_a_new_repository_is_reported_once(inside: SandboxRunner) -> None:
+    """Even if it contains repositories of submodules."""
+    await inside.run(
+        "git clone -q --recurse-submodules $PWD copy; git init -q --bare other.git"
+    )
     assert paths(inside) == ["copy/.git", "copy/sub/.git", "other.git/HEAD"]
     assert paths(inside) == []
 
 
-HELD = (
+PROTECTED_FILES = (
     ".git/config", ".git/description", ".git/hooks/pre-commit", ".git/info/exclude", ".git/commondir",
     ".git/unheard-of", ".git/objects/info/alternates", ".git/worktrees/tree/commondir",
     ".git/worktrees/tree/gitdir", ".git/modules/sub/config", "bare.git/config", "sub/.git", "tree/.git",
@@ -165,17 +174,25 @@ HELD = (
 )  # fmt: skip
 
 
-async def test_what_git_does_not_write_stays_as_it_is(inside: Trial) -> None:
-    for name in HELD:
+async def test_repository_files_that_git_does_not_write_are_read_only(
+    inside: SandboxRunner,
+) -> None:
+    for name in PROTECTED_FILES:
         path = inside.cwd / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             path.write_text("." if name.endswith("commondir") else "as it was")
-    before = {name: (inside.cwd / name).read_bytes() for name in HELD}
-    for name in HELD:
-        await inside.run('echo x >"$1"; rm -f "$1"; echo x >n; mv n "$1"; ln -f n "$1"', name)
-    await inside.run("mv far/below/it/nested/.git far/old; mv .git old; mv .git/hooks .git/old")
-    assert {name: (inside.cwd / name).read_bytes() for name in HELD} == before
+    before = {name: (inside.cwd / name).read_bytes() for name in PROTECTED_FILES}
+    for name in PROTECTED_FILES:
+        await inside.run(
+            'echo x >"$1"; rm -f "$1"; echo x >n; mv n "$1"; ln -f n "$1"', name
+        )
+    await inside.run(
+        "mv far/below/it/nested/.git far/old; mv .git old; mv .git/hooks .git/old"
+    )
+    assert {
+        name: (inside.cwd / name).read_bytes() for name in PROTECTED_FILES
+    } == before
 
 
 MARKS = """
@@ -186,14 +203,16 @@ echo ../evil >.git/commondir
 """
 
 
-async def test_a_repository_that_was_led_elsewhere_runs_nothing_once_that_is_put_aside(
-    inside: Trial, tmp_path: Path
+async def test_a_redirected_repository_runs_nothing_after_the_planted_file_is_renamed(
+    inside: SandboxRunner, tmp_path: Path
 ) -> None:
     await inside.run(MARKS, str(tmp_path))
     marker, record = tmp_path / "marker", inside.sandbox.acting
 
     def status() -> bool:
-        subprocess.run(["git", "status"], cwd=inside.cwd, check=False, capture_output=True)
+        subprocess.run(
+            ["git", "status"], cwd=inside.cwd, check=False, capture_output=True
+        )
         return marker.exists()
 
     assert status(), "else the attempt proves nothing"
@@ -204,15 +223,16 @@ async def test_a_repository_that_was_led_elsewhere_runs_nothing_once_that_is_put
     assert paths(inside) == []
 
 
-STOPPED = (
-    "git switch -qc topic side; echo x >f; git commit -qam x; git commit -qm y --allow-empty; git rebase main"
+STOPPED_OPERATION = (
+    "git switch -qc topic side; echo x >f; git commit -qam x; "
+    "git commit -qm y --allow-empty; git rebase main"
 )
 
 
-async def test_an_operation_that_stopped_half_way_goes_on_and_is_asked_about_as_often_as_it_changes(
-    inside: Trial,
+async def test_an_interrupted_git_operation_continues_with_a_question_per_change(
+    inside: SandboxRunner,
 ) -> None:
-    await inside.run(STOPPED)
+    await inside.run(STOPPED_OPERATION)
     stopped = new_in(inside)
     assert [entry.path for entry in stopped] == [f"{inside.cwd}/.git/rebase-merge"]
     inside.sandbox.acting.settle(stopped, are_kept=True)
@@ -226,26 +246,33 @@ async def test_an_operation_that_stopped_half_way_goes_on_and_is_asked_about_as_
 
 
 @pytest.fixture
-def half_way(repository: Path) -> Path:
-    """A repository in which the user's own operation stopped."""
-    subprocess.run(["bash", "-c", STOPPED], cwd=repository, check=False, capture_output=True)
+def with_stopped_operation(repository: Path) -> Path:
+    """Return a repository in which the user's own operation stopped."""
+    subprocess.run(
+        ["bash", "-c", STOPPED_OPERATION],
+        cwd=repository,
+        check=False,
+        capture_output=True,
+    )
     return repository
 
 
-async def test_an_operation_that_the_user_began_is_never_renamed(half_way: Path) -> None:
-    async with sandbox_in(half_way, "bubblewrap") as inside:
+async def test_a_git_operation_begun_by_the_user_is_never_renamed(
+    with_stopped_operation: Path,
+) -> None:
+    async with sandbox_in(with_stopped_operation, "bubblewrap") as inside:
         await inside.run("echo 'exec ./evil' >>.git/rebase-merge/git-rebase-todo")
         (changed,) = new_in(inside)
         with pytest.raises(OSError, match="before"):
             inside.sandbox.acting.put_aside(changed)
 
 
-# --- folders ----------------------------------------------------------------------------------------------
+# --- folders -------------------------------------------------------------------------------------------
 
 MANY = "for each in $(seq 600); do mkdir many-$each; touch file-$each; done"
 
 
-async def test_many_entries_hide_nothing(plain: Trial) -> None:
+async def test_many_folder_entries_hide_no_planted_file(plain: SandboxRunner) -> None:
     await plain.run(MANY)
     assert paths(plain) == []
     await plain.run("echo x >part/.vscode/tasks.json; mkdir -p many-7/new/.vscode")
@@ -257,17 +284,31 @@ SWAPPED = {
     "renamed away and back": ("mv part x; mv x part", []),
     "renamed": ("mv part x", []),
     "renamed into another folder": ("mkdir -p a/b; mv part a/b/part", []),
-    "renamed and another put there": ("mv part x; mkdir -p part/.vscode", ["part/.vscode"]),
-    "two swapped": ("mkdir -p evil/.vscode; mv part x; mv evil part; mv x evil", ["part/.vscode"]),
-    "a link put there": ("mkdir -p evil/.vscode; mv part x; ln -s evil part", ["evil/.vscode"]),
-    "behind many entries": (f"mv part x; {MANY}; mkdir -p part/.vscode", ["part/.vscode"]),
+    "renamed and another put there": (
+        "mv part x; mkdir -p part/.vscode",
+        ["part/.vscode"],
+    ),
+    "two swapped": (
+        "mkdir -p evil/.vscode; mv part x; mv evil part; mv x evil",
+        ["part/.vscode"],
+    ),
+    "a link put there": (
+        "mkdir -p evil/.vscode; mv part x; ln -s evil part",
+        ["evil/.vscode"],
+    ),
+    "behind many entries": (
+        f"mv part x; {MANY}; mkdir -p part/.vscode",
+        ["part/.vscode"],
+    ),
     "a link of its name": ("mkdir src; ln -s ../src part/.claude", ["part/.claude"]),
 }
 
 
 @pytest.mark.parametrize("way", SWAPPED)
-async def test_what_the_user_had_is_told_from_what_took_its_place(plain: Trial, way: str) -> None:
-    """And what they do not want is renamed, never their own."""
+async def test_the_users_file_is_distinguished_from_its_replacement(
+    plain: SandboxRunner, way: str
+) -> None:
+    """And a rejected file is renamed, never the user's own."""
     own = (plain.cwd / "part" / ".vscode").stat().st_ino
     command, expected = SWAPPED[way]
     await plain.run(command)
@@ -281,29 +322,35 @@ async def test_what_the_user_had_is_told_from_what_took_its_place(plain: Trial, 
     assert (kept / "tasks.json").read_text() == "as it was"
 
 
-async def test_what_took_the_place_of_what_is_asked_about_is_not_renamed(plain: Trial) -> None:
+async def test_a_file_swapped_in_during_the_question_is_not_renamed(
+    plain: SandboxRunner,
+) -> None:
     """A job may swap the two while the question waits."""
     await plain.run("mv part x; mkdir -p part/.vscode")
     (planted,) = new_in(plain, is_asked=True)
     await plain.run("mv part evil; mv x part")
-    with pytest.raises(OSError, match="another folder"):
+    with pytest.raises(OSError, match="its folder was replaced"):
         plain.sandbox.acting.put_aside(planted)
     assert (plain.cwd / "part/.vscode/tasks.json").read_text() == "as it was"
 
 
-async def test_a_folder_that_a_planted_link_leads_to_is_not_renamed(plain: Trial) -> None:
+async def test_the_target_of_a_planted_link_is_not_renamed(
+    plain: SandboxRunner,
+) -> None:
     (plain.cwd / "src").mkdir()
     (plain.cwd / ".claude").symlink_to("now/claude")
     (plain.cwd / "now").symlink_to("part")
     await plain.run("rm now; ln -s . now; mv src claude")
     (led_to,) = new_in(plain)
     assert led_to.path == f"{plain.cwd}/claude"
-    with pytest.raises(OSError, match="yours"):
+    with pytest.raises(OSError, match=MAY_BE_YOURS):
         plain.sandbox.acting.put_aside(led_to)
 
 
-async def test_what_vanished_and_came_back_is_asked_about_and_not_renamed(plain: Trial) -> None:
-    """In between it was not held."""
+async def test_a_file_that_vanished_and_reappeared_is_asked_about_and_not_renamed(
+    plain: SandboxRunner,
+) -> None:
+    """It was not protected in between."""
     await plain.run("mkdir -p node_modules; mv part node_modules/part")
     assert paths(plain) == []
     await plain.run("echo x >node_modules/part/.vscode/tasks.json")
@@ -314,7 +361,7 @@ async def test_what_vanished_and_came_back_is_asked_about_and_not_renamed(plain:
         plain.sandbox.acting.put_aside(back)
 
 
-async def test_a_folder_too_deep_to_look_into_is_named(plain: Trial) -> None:
+async def test_a_folder_too_deep_to_check_is_named(plain: SandboxRunner) -> None:
     deep = "import os\nfor _ in range(25):\n    os.mkdir('d' * 200); os.chdir('d' * 200)\nos.mkdir('.vscode')"
     await plain.python(deep)
     (found,) = new_in(plain)
@@ -322,8 +369,8 @@ async def test_a_folder_too_deep_to_look_into_is_named(plain: Trial) -> None:
     assert (await plain.run("echo runs on")).text == "runs on\n"
 
 
-async def test_more_folders_than_are_looked_into_are_said_and_what_was_held_stays_held(
-    plain: Trial, monkeypatch: pytest.MonkeyPatch
+async def test_too_many_folders_are_reported_and_protected_files_stay_protected(
+    plain: SandboxRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox_acting, "_MOST_FOLDERS", 40)
     await plain.run("true")
@@ -334,6 +381,10 @@ async def test_more_folders_than_are_looked_into_are_said_and_what_was_held_stay
     assert (plain.cwd / "part/.vscode/tasks.json").read_text() == "as it was"
 
 
-async def test_packages_bring_files_for_agents_and_ask_nothing(plain: Trial) -> None:
-    await plain.run("mkdir -p node_modules/x/.vscode; echo x >node_modules/x/AGENTS.md; rm -r node_modules")
+async def test_agent_files_in_installed_packages_are_not_asked_about(
+    plain: SandboxRunner,
+) -> None:
+    await plain.run(
+        "mkdir -p node_modules/x/.vscode; echo x >node_modules/x/AGENTS.md; rm -r node_modules"
+    )
     assert paths(plain) == []

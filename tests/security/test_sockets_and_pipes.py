@@ -1,4 +1,4 @@
-"""Sockets and named pipes of other programs: what of them a command in the sandbox reaches."""
+"""Sockets and named pipes of other programs, as seen from the sandbox."""
 
 import asyncio
 import os
@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import sandbox
+from foldline.agent.sandbox import READ_ACCESS, WRITE_ACCESS
 from foldline.agent.sandbox_launcher import landlock_version, writing_rules
-from support.sandboxes import Trial, sandbox_in
+from support.sandboxes import SandboxRunner, sandbox_in
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bubblewrap is Linux's")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="bubblewrap is Linux's"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -30,17 +33,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-async def walls(home: Path) -> AsyncIterator[Trial]:
+async def walls(home: Path) -> AsyncIterator[SandboxRunner]:
     async with sandbox_in(home / "project", "bubblewrap") as made:
         yield made
 
 
 @pytest.fixture(params=["/tmp", "$XDG_RUNTIME_DIR", "a dot folder"])
 def place(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Path:
-    """Where programs leave their sockets and pipes."""
-    return {"/tmp": tmp_path, "$XDG_RUNTIME_DIR": home / "runtime", "a dot folder": home / ".app"}[
-        request.param
-    ]
+    """A folder in which programs leave their sockets and pipes."""
+    return {
+        "/tmp": tmp_path,
+        "$XDG_RUNTIME_DIR": home / "runtime",
+        "a dot folder": home / ".app",
+    }[request.param]
 
 
 def listening(path: str) -> socket.socket:
@@ -60,16 +65,18 @@ def is_reached(made: socket.socket) -> bool:
 
 
 CONNECTS = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('connected')"
-HOW = ("by its name", "renamed", "relative", "linked")
+WAYS = ("by its name", "renamed", "relative", "linked")
 
 
-@pytest.fixture(params=HOW)
+@pytest.fixture(params=WAYS)
 def server(
     request: pytest.FixtureRequest, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[socket.socket]:
-    """A server of another program's: its socket is `s` in the place."""
+    """Another program's server, with its socket `s` in that folder."""
     monkeypatch.chdir(place)
-    bound = {"by its name": f"{place}/s", "relative": "s"}.get(request.param, f"{place}/other")
+    bound = {"by its name": f"{place}/s", "relative": "s"}.get(
+        request.param, f"{place}/other"
+    )
     with listening(bound) as made:
         if request.param == "renamed":
             Path(bound).rename(place / "s")
@@ -78,21 +85,32 @@ def server(
         yield made
 
 
-async def test_no_socket_is_reached_by_whatever_name(
-    walls: Trial, place: Path, server: socket.socket
+async def test_no_socket_is_reachable_under_any_name(
+    walls: SandboxRunner, place: Path, server: socket.socket
 ) -> None:
     tried = await walls.python(CONNECTS, str(place / "s"))
     assert tried.status == 1
     assert not is_reached(server)
 
 
-def test_without_a_sandbox_it_is_reached(place: Path, server: socket.socket) -> None:
-    subprocess.run([sys.executable, "-c", CONNECTS, str(place / "s")], check=True, capture_output=True)
+def test_a_socket_is_reachable_without_a_sandbox(
+    place: Path, server: socket.socket
+) -> None:
+    subprocess.run(
+        [sys.executable, "-c", CONNECTS, str(place / "s")],
+        check=True,
+        capture_output=True,
+    )
     assert is_reached(server)
 
 
-async def test_no_socket_is_reached_that_is_younger_than_the_command(walls: Trial, place: Path) -> None:
-    code = "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('go'): time.sleep(.01)\n" + CONNECTS
+async def test_a_socket_newer_than_the_command_is_not_reachable(
+    walls: SandboxRunner, place: Path
+) -> None:
+    code = (
+        "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('go'): time.sleep(.01)\n"
+        + CONNECTS
+    )
     running = asyncio.ensure_future(walls.python(code, str(place / "s")))
     while not (walls.cwd / "begun").exists():
         await asyncio.sleep(0.01)
@@ -102,27 +120,29 @@ async def test_no_socket_is_reached_that_is_younger_than_the_command(walls: Tria
         assert not is_reached(made)
 
 
-async def test_in_a_folder_that_is_seen_a_socket_is_not_reached_by_the_name_it_was_bound_to(
-    walls: Trial, home: Path
+async def test_a_socket_in_a_visible_folder_is_unreachable_by_its_bound_name(
+    walls: SandboxRunner, home: Path
 ) -> None:
     with listening(str(home / "outside" / "s")) as made:
         assert (await walls.python(CONNECTS, str(home / "outside" / "s"))).status == 1
         assert not is_reached(made)
 
 
-async def test_sockets_within_serve_the_next_command(walls: Trial) -> None:
+async def test_sockets_in_the_working_folder_are_reachable_by_the_next_command(
+    walls: SandboxRunner,
+) -> None:
     serves = "import socket\ns = socket.socket(socket.AF_UNIX)\ns.bind('s')\ns.listen()\ns.accept()"
     server = asyncio.ensure_future(walls.python(serves))
     while not (walls.cwd / "s").exists():
         await asyncio.sleep(0.01)
-    for _ in range(100):  # it is there before it listens
+    for _ in range(100):  # the socket exists before it listens
         if (tried := await walls.python(CONNECTS, "s")).status == 0:
             break
     assert tried.text == "connected\n"
     await server
 
 
-# --- pipes --------------------------------------------------------------------------------------------
+# --- pipes ---------------------------------------------------------------------------------------------
 
 WRITES = {
     "to write": 'timeout 5 sh -c "echo x >$1"',
@@ -135,8 +155,9 @@ WRITES = {
 
 @pytest.fixture
 def pipe(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, int]]:
-    """A named pipe in a folder that commands see, and its end to be read."""
-    monkeypatch.setattr(sandbox, "_TEMPORARY", ())  # all tests lie there, and this is about what does not
+    """A named pipe in a folder visible to commands, and its read end."""
+    # All test folders are there, but this test needs one elsewhere.
+    monkeypatch.setattr(sandbox, "_TEMPORARY", ())
     path = home / "outside" / "pipe"
     os.mkfifo(path)
     end = os.open(path, os.O_RDWR | os.O_NONBLOCK)
@@ -153,8 +174,12 @@ def waiting(end: int) -> bytes:
 
 @pytest.mark.parametrize("way", WRITES)
 @pytest.mark.parametrize("with_perl", [True, False])
-async def test_no_named_pipe_outside_is_written(
-    walls: Trial, pipe: tuple[Path, int], way: str, with_perl: bool, monkeypatch: pytest.MonkeyPatch
+async def test_no_named_pipe_outside_can_be_written_to(
+    walls: SandboxRunner,
+    pipe: tuple[Path, int],
+    way: str,
+    with_perl: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if landlock_version() < 2:
         pytest.skip("this kernel's Landlock cannot; see what is said of it below")
@@ -165,12 +190,16 @@ async def test_no_named_pipe_outside_is_written(
 
 
 @pytest.mark.parametrize("way", [way for way in WRITES if way != "by a link"])
-def test_without_a_sandbox_it_is_written(pipe: tuple[Path, int], way: str) -> None:
+def test_a_named_pipe_can_be_written_to_without_a_sandbox(
+    pipe: tuple[Path, int], way: str
+) -> None:
     subprocess.run(["bash", "-c", WRITES[way], "sh", str(pipe[0])], check=False)
     assert waiting(pipe[1])
 
 
-async def test_no_named_pipe_is_read_where_programs_leave_them(walls: Trial, place: Path) -> None:
+async def test_no_named_pipe_in_a_runtime_folder_can_be_read(
+    walls: SandboxRunner, place: Path
+) -> None:
     os.mkfifo(place / "pipe")
     end = os.open(place / "pipe", os.O_RDWR | os.O_NONBLOCK)
     os.write(end, b"for another")
@@ -200,42 +229,56 @@ print("all of it")
 """
 
 
-async def test_what_programs_do_within_goes_on(walls: Trial) -> None:
+async def test_pipes_and_sockets_work_inside_the_sandbox(walls: SandboxRunner) -> None:
     assert (await walls.python(USES)).text == "all of it\n"
 
 
-# --- places of their own ------------------------------------------------------------------------------
+# --- private folders -----------------------------------------------------------------------------------
 
 
-async def test_commands_have_temporary_files_of_their_own(walls: Trial, tmp_path: Path) -> None:
+async def test_commands_have_their_own_temporary_files(
+    walls: SandboxRunner, tmp_path: Path
+) -> None:
     (tmp_path / "theirs").write_text("theirs")
     name = f"foldline-test-{os.getpid()}"
     assert (
-        await walls.run('echo x >"/tmp/$1"; echo y >"/var/tmp/$1-2"; echo z >$XDG_RUNTIME_DIR/s', name)
+        await walls.run(
+            'echo x >"/tmp/$1"; echo y >"/var/tmp/$1-2"; echo z >$XDG_RUNTIME_DIR/s',
+            name,
+        )
     ).status == 0
-    assert (await walls.run('cat "/tmp/$1" "$TMPDIR/$1-2" $XDG_RUNTIME_DIR/s', name)).text == "x\ny\nz\n"
+    assert (
+        await walls.run('cat "/tmp/$1" "$TMPDIR/$1-2" $XDG_RUNTIME_DIR/s', name)
+    ).text == "x\ny\nz\n"
     assert not Path("/tmp", name).exists()
     tried = await walls.run('cat "$1"', str(tmp_path / "theirs"))
     assert "theirs\n" not in tried.text
-    assert tried.refused == f"to read what is hidden: {tmp_path}/theirs"
+    assert tried.refused == READ_ACCESS.format(paths=tmp_path / "theirs")
 
 
-async def test_nothing_of_the_services_that_run_is_seen(walls: Trial) -> None:
-    assert (await walls.run("find /run /var/run/ ! -type d ! -name '*resolv.conf'")).text == ""
-    assert (await walls.run("echo x >/run/new")).refused == "to write outside: /run/new"
+async def test_running_services_are_invisible(walls: SandboxRunner) -> None:
+    assert (
+        await walls.run("find /run /var/run/ ! -type d ! -name '*resolv.conf'")
+    ).text == ""
+    tried = await walls.run("echo x >/run/new")
+    assert tried.refused == WRITE_ACCESS.format(paths="/run/new")
 
 
-async def test_a_folder_in_tmp_may_be_worked_in_and_its_repository_is_seen(tmp_path: Path) -> None:
+async def test_a_folder_in_tmp_can_be_the_working_folder_with_its_repository_visible(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "top" / ".git").mkdir(parents=True)
     (tmp_path / "top" / "part").mkdir()
     (tmp_path / "top" / "a").write_text("seen\n")
     for may_change in (True, False):
-        async with sandbox_in(tmp_path / "top" / "part", "bubblewrap", may_change=may_change) as made:
+        async with sandbox_in(
+            tmp_path / "top" / "part", "bubblewrap", may_change=may_change
+        ) as made:
             assert (await made.run("cat ../a")).text == "seen\n"
             assert ((await made.run("echo x >new")).status == 0) is may_change
 
 
-# --- what a kernel cannot hold ------------------------------------------------------------------------
+# --- kernel versions -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -247,12 +290,14 @@ async def test_a_folder_in_tmp_may_be_worked_in_and_its_repository_is_seen(tmp_p
         (9, 0b10 | 1 << 16, "reading named pipes"),
     ],
 )
-def test_each_version_of_landlock_is_used_and_what_it_lacks_is_said(
+def test_each_version_of_landlock_is_used_and_its_gaps_are_reported(
     version: int, rights: int, unheld: str
 ) -> None:
     rules = writing_rules(["/work"], version)
     assert unheld in sandbox._beyond_this_kernel(version)
-    assert bool(rules) is (version > 1), "the first one would forbid all moves between folders"
+    assert bool(rules) is (version > 1), (
+        "the first one would forbid all moves between folders"
+    )
     if rules:
         moves = 1 << 13
         assert struct.unpack("=Q", bytes.fromhex(rules[0])) == (rights | moves,)

@@ -1,4 +1,4 @@
-"""Agents for tests: a model that plays a script, a watcher of events, and files worth reading."""
+"""Agents for tests: a scripted model, an event recorder, and sample files."""
 
 import asyncio
 import json
@@ -10,26 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent import Agent
-from foldline.context.tokens import message_tokens
 from foldline.history import Session
-from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request, TextChunk, spec_tokens
+from foldline.llm import (
+    Answer,
+    Chunk,
+    LLMError,
+    ModelInfo,
+    Request,
+    TextChunk,
+    spec_tokens,
+)
 from foldline.protocol import AssistantMessage, ToolCallPart, Usage, text_parts
 from foldline.protocol.events import Event
+from foldline.view.tokens import message_tokens
 
 PATIENCE = 60.0
-"""Seconds after which a test that waits for something fails."""
+"""Seconds until a waiting test fails."""
 
 
 @dataclass(frozen=True)
 class Hang:
-    """Says this, then nothing until it is cancelled."""
+    """Script step: stream this text, then hang until cancelled."""
 
     text: str = ""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """Waits until the test opens it, then answers."""
+    """Script step: answer once the test opens the gate."""
 
     open: asyncio.Event
     answer: "str | AssistantMessage" = "done"
@@ -39,19 +47,24 @@ Play = str | AssistantMessage | LLMError | Hang | Gate | Exception
 
 
 class PlayedLLM:
-    """Plays `script`, one item an ordinary request, and `summaries` where no tools are offered.
+    """Scripted model: one item of `script` per ordinary request.
 
-    Reports as input what the estimate says, so that calibration settles near 1.
+    Requests without tools get items of `summaries`. Reported input equals the estimate, so calibration stays
+    near 1.
     """
 
     dialect = "played"
 
     def __init__(
-        self, *script: Play, window: int = 32_768, summaries: tuple[Play, ...] = (), always: Play = "done"
+        self,
+        *script: Play,
+        window: int = 32_768,
+        summaries: tuple[Play, ...] = (),
+        always: Play = "done",
     ) -> None:
         self.info = ModelInfo(id="played", window=window)
         self.requests: list[Request] = []
-        """The ordinary ones."""
+        """Ordinary requests, without those for summaries."""
         self.summary_requests: list[Request] = []
         self.silent = asyncio.Event()
         """Set once a request hangs."""
@@ -74,7 +87,11 @@ class PlayedLLM:
         else:
             self.summary_requests.append(request)
             number = len(self.summary_requests)
-            play = self._summaries.popleft() if self._summaries else f"## Goal\n- summary {number}"
+            play = (
+                self._summaries.popleft()
+                if self._summaries
+                else f"## Goal\n- summary {number}"
+            )
         try:
             match play:
                 case Exception():
@@ -87,11 +104,15 @@ class PlayedLLM:
                 case Gate():
                     self.silent.set()
                     await play.open.wait()
-                    answer = said(play.answer) if isinstance(play.answer, str) else play.answer
+                    answer = (
+                        reply(play.answer)
+                        if isinstance(play.answer, str)
+                        else play.answer
+                    )
                     yield self._answer(request, answer)
                 case str():
                     yield TextChunk(play)
-                    yield self._answer(request, said(play))
+                    yield self._answer(request, reply(play))
                 case AssistantMessage():
                     yield self._answer(request, play)
         finally:
@@ -100,26 +121,36 @@ class PlayedLLM:
     def _answer(self, request: Request, message: AssistantMessage) -> Answer:
         if message.usage is not None:
             return Answer(message)
-        sent = sum(map(message_tokens, request.messages)) + sum(map(spec_tokens, request.tools))
+        sent = sum(map(message_tokens, request.messages)) + sum(
+            map(spec_tokens, request.tools)
+        )
         usage = Usage(input=sent, output=message_tokens(message))
-        return Answer(message.model_copy(update={"usage": usage, "model": self.info.id}))
+        return Answer(
+            message.model_copy(update={"usage": usage, "model": self.info.id})
+        )
 
 
-def said(text: str, **fields: object) -> AssistantMessage:
-    return AssistantMessage.model_validate({"parts": text_parts(text), "stop_reason": "stop", **fields})
+def reply(text: str, **fields: object) -> AssistantMessage:
+    return AssistantMessage.model_validate(
+        {"parts": text_parts(text), "stop_reason": "stop", **fields}
+    )
 
 
-def calling(*calls: tuple[str, dict[str, Any]], text: str = "", stem: str = "c") -> AssistantMessage:
-    """An answer that calls tools: `calling(("read", {"path": "a.py"}))`."""
+def tool_reply(
+    *calls: tuple[str, dict[str, Any]], text: str = "", stem: str = "c"
+) -> AssistantMessage:
+    """Return an answer with tool calls: `calling(("read", {"path": "a.py"}))`."""
     parts = [
-        ToolCallPart(call_id=f"{stem}{number}", name=name, arguments=json.dumps(arguments))
+        ToolCallPart(
+            call_id=f"{stem}{number}", name=name, arguments=json.dumps(arguments)
+        )
         for number, (name, arguments) in enumerate(calls)
     ]
     return AssistantMessage(parts=(*text_parts(text), *parts), stop_reason="tool_calls")
 
 
 class Watch:
-    """Every event an agent reports, and a way to wait for one."""
+    """Records every event of an agent, and waits for events."""
 
     def __init__(self, agent: Agent) -> None:
         self.events: list[Event] = []
@@ -140,7 +171,7 @@ class Watch:
                 await self._news.wait()
 
     async def first(self, kind: type[Event], count: int = 1) -> Any:  # type: ignore[valid-type]
-        """The `count`th event of this kind, once it has come."""
+        """Wait for the `count`th event of this kind and return it."""
         await self.until(lambda: len(self.of(kind)) >= count)
         return self.of(kind)[count - 1]
 
@@ -150,34 +181,43 @@ class Watch:
 
     @property
     def ends(self) -> list[tuple[str, str]]:
-        """Operation and outcome of each task that finished."""
-        return [(event.operation, event.outcome) for event in self.events if event.type == "task_finished"]
+        """Operation and outcome of each finished task."""
+        return [
+            (event.operation, event.outcome)
+            for event in self.events
+            if event.type == "task_finished"
+        ]
 
 
 def agent_in(folder: Path, llm: Any, **options: Any) -> tuple[Agent, Watch]:
-    """An agent on a new session for this folder, everything allowed, and a watcher of its events."""
+    """Return an agent with a new session in this folder, and its event recorder.
+
+    Every tool call is allowed.
+    """
     session = Session.create(folder, home=folder.parent / f"{folder.name}-home")
     agent = Agent(session, llm=llm, **{"approvals": "all", **options})
     return agent, Watch(agent)
 
 
-def reloaded(agent: Agent) -> Session:
-    """What another process would read of the session now."""
+def reload_session(agent: Agent) -> Session:
+    """Load the agent's session from disk, as another process would."""
     assert agent.session.path is not None
     return Session.open(agent.session.path)
 
 
-async def others_done() -> None:
-    """Until no task but the test's own is left; fails where one stays."""
+async def other_tasks_done() -> None:
+    """Wait until only the test's own task is left; fail after a timeout."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait(tasks) if tasks else None
-    left = [task for task in tasks if not task.done()]
-    assert not left, left
+    unfinished = [task for task in tasks if not task.done()]
+    assert not unfinished, unfinished
 
 
-def write_lines(path: Path, count: int, line: str = "value_{n} = compute({n}) + offset  # row {n}") -> str:
+def write_lines(
+    path: Path, count: int, line: str = "value_{n} = compute({n}) + offset  # row {n}"
+) -> str:
     text = "".join(line.format(n=number) + "\n" for number in range(count))
     path.write_text(text, encoding="utf-8")
     return text

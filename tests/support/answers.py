@@ -1,4 +1,4 @@
-"""Answers of every kind of Markdown, as long as wanted, for what is streamed."""
+"""Streamed answers in every kind of Markdown, of any length."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,7 +12,9 @@ def prose(lines: int) -> str:
 
 
 def fence(lines: int) -> str:
-    body = "\n".join(f'    order = await self.insert(draft, key="{n}")  # {n}' for n in range(lines))
+    body = "\n".join(
+        f'    order = await self.insert(draft, key="{n}")  # {n}' for n in range(lines)
+    )
     return f"Before.\n\n```python\n{body}\n```\n\nAfter."
 
 
@@ -21,7 +23,9 @@ def bullets(lines: int) -> str:
 
 
 def nested(lines: int) -> str:
-    return "\n".join(f"{'  ' * (n % 3)}{'1.' if n % 3 else '-'} item {n}" for n in range(lines))
+    return "\n".join(
+        f"{'  ' * (n % 3)}{'1.' if n % 3 else '-'} item {n}" for n in range(lines)
+    )
 
 
 def rows(lines: int) -> str:
@@ -44,6 +48,6 @@ KINDS: Final = {
 }
 
 
-def in_pieces(text: str, size: int) -> Iterator[str]:
-    """A text as it comes from a model, so many characters at a time."""
+def split_chunks(text: str, size: int) -> Iterator[str]:
+    """Split a text into streamed chunks of `size` characters."""
     return (text[at : at + size] for at in range(0, len(text), size))

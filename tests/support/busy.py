@@ -1,4 +1,7 @@
-"""The real program, whose first turn never ends: `python busy.py HOW ARGUMENTS…`."""
+"""The real program with a first turn that never ends.
+
+python busy.py HOW ARGUMENTS…
+"""
 
 import asyncio
 import os
@@ -28,7 +31,9 @@ def _wait() -> None:
 
 async def _turn(*_: Any, **__: Any) -> None:
     Path("busy").touch()
-    how = {"spin": _spin, "backtrack": _backtrack, "wait": _wait}[_HOW.removeprefix("thread-")]
+    how = {"spin": _spin, "backtrack": _backtrack, "wait": _wait}[
+        _HOW.removeprefix("thread-")
+    ]
     if _HOW.startswith("thread-"):
         await asyncio.to_thread(how)
     how()
@@ -37,6 +42,8 @@ async def _turn(*_: Any, **__: Any) -> None:
 if __name__ == "__main__":
     _HOW = sys.argv.pop(1)
     Turn.run = _turn  # type: ignore[assignment]
-    if _HOW != "backtrack":  # which only the system ends; the others need not be so quick on a busy machine
+    if (
+        _HOW != "backtrack"
+    ):  # only the system can end that; give the others more time on a busy machine
         termination._LAST_SECONDS = 60.0  # type: ignore[misc]
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A model whose provider keeps what it was sent for five minutes, on a clock that tests move."""
+"""A model with a five-minute prompt cache, on a clock set by tests."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from pathlib import Path
 from foldline.history import Session
 from foldline.llm import Answer, Request
 from foldline.protocol import AssistantMessage, CacheTerms
-from support.live import SpeakingLLM
+from support.live import StreamingLLM
 
 LIFE = 300
 PRICED = "claude-sonnet-5-5"
@@ -15,12 +15,20 @@ LONG = "All there is to know about it, again and again. " * 1_100
 """A prompt of about 14,000 tokens."""
 
 
-class CachingLLM(SpeakingLLM):
-    """Reports that it found what the request before it had."""
+class CachingLLM(StreamingLLM):
+    """Scripted model that reports the previous request as cached."""
 
-    def __init__(self, *script: object, model: str = PRICED, life: int = LIFE, window: int = 128_000) -> None:
+    def __init__(
+        self,
+        *script: object,
+        model: str = PRICED,
+        life: int = LIFE,
+        window: int = 128_000,
+    ) -> None:
         super().__init__(*script, window=window)  # type: ignore[arg-type]
-        self.info = replace(self.info, id=model, cache=CacheTerms(life=life) if life else None)
+        self.info = replace(
+            self.info, id=model, cache=CacheTerms(life=life) if life else None
+        )
         self._kept = 0
 
     def _answer(self, request: Request, message: AssistantMessage) -> Answer:
@@ -29,13 +37,15 @@ class CachingLLM(SpeakingLLM):
         assert usage is not None
         cached, self._kept = min(self._kept, usage.input), usage.input
         return Answer(
-            answer.message.model_copy(update={"usage": usage.model_copy(update={"cached": cached})})
+            answer.message.model_copy(
+                update={"usage": usage.model_copy(update={"cached": cached})}
+            )
         )
 
 
 @dataclass
 class Hours:
-    """A wall clock."""
+    """A wall clock moved by tests."""
 
     time: datetime = datetime(2026, 11, 24, 9, tzinfo=UTC)
 
@@ -47,7 +57,9 @@ class Hours:
 
 
 def session_on(clock: Hours, folder: Path) -> Session:
-    """A new session whose entries are dated by this clock."""
+    """Create a session that dates its entries by this clock."""
     folder.mkdir(exist_ok=True, parents=True)
     home = folder.parent / f"{folder.name}-home"
-    return Session.create(folder, home=home, now=clock, session_id="20261124-090000-abcd")
+    return Session.create(
+        folder, home=home, now=clock, session_id="20261124-090000-abcd"
+    )

@@ -1,4 +1,4 @@
-"""The chat screen in a bare program: what it posts is kept, nothing else is behind it."""
+"""The chat screen in a minimal app that records its messages."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +7,18 @@ from textual import events, on
 from textual.app import App
 from textual.keys import _character_to_key
 
+from foldline.frontend.state import (
+    ChatState,
+    Compacting,
+    CompactionRow,
+    ContextUse,
+    FileRow,
+    PinRow,
+    RunningTool,
+    SidebarData,
+    ViewWeights,
+    Waiting,
+)
 from foldline.tui.base_app import BaseApp
 from foldline.tui.chat import ChatScreen
 from foldline.tui.messages import (
@@ -16,22 +28,10 @@ from foldline.tui.messages import (
     PromptSubmitted,
     QueueEdited,
 )
-from foldline.tui.state import (
-    ChatState,
-    Compacting,
-    CompactionRow,
-    FileRow,
-    PinRow,
-    Room,
-    RunningTool,
-    SidebarData,
-    Waiting,
-    Weights,
-)
 
 
 class Clock:
-    """A clock the test turns."""
+    """A clock set by tests."""
 
     def __init__(self, now: float = 100.0) -> None:
         self.now = now
@@ -41,12 +41,16 @@ class Clock:
 
 
 class ChatApp(BaseApp[None]):
-    """The smallest program around a chat screen."""
+    """Minimal app around a chat screen."""
 
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
-        self, state: ChatState | None = None, *, root: Path | None = None, clock: Clock | None = None
+        self,
+        state: ChatState | None = None,
+        *,
+        root: Path | None = None,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__()
         self.clock = clock or Clock()
@@ -61,10 +65,10 @@ class ChatApp(BaseApp[None]):
     def palette_items(self, below):
         from foldline.tui.screens.palette import chat_items
 
-        return chat_items(self, below)  # type: ignore[arg-type]  # it has a chat, as the program has
+        return chat_items(self, below)  # type: ignore[arg-type]  # it has a chat, like the real app
 
     def tell_above(self) -> None:
-        """No screen above the chat answers keys here."""
+        """No screen above the chat handles keys here."""
 
     @on(PromptSubmitted)
     @on(CommandInvoked)
@@ -76,28 +80,30 @@ class ChatApp(BaseApp[None]):
 
 
 def burst(app: App[None], text: str) -> None:
-    """Keys that arrive together, as over a slow line or by `tmux send-keys -l`."""
+    """Send keys that arrive together, as `tmux send-keys -l` does."""
     for sign in text:
         key = {"\r": "enter", "\t": "tab"}.get(sign) or _character_to_key(sign)
         app.post_message(events.Key(key, sign))
 
 
 def screen_text(app: App[None]) -> list[str]:
-    """The words on the screen, row by row."""
+    """Return the text of the screen, row by row."""
     width, height = app.size
     lines = app.screen._compositor.render_strips()
     assert len(lines) == height
     return ["".join(segment.text for segment in strip)[:width] for strip in lines]
 
 
-def folding_state(**changes: object) -> ChatState:
-    """Picture (a) of the screens: a threshold compaction, one prompt held, two queued."""
+def compacting_state(**changes: object) -> ChatState:
+    """Picture (a): a threshold compaction, one prompt held, two queued."""
     return ChatState(
         workdir="shop-api",
         title="Idempotent orders",
         model="kimi-k2",
         git="orders-idempotent ±3",
-        compacting=Compacting(86.0, "threshold", 116_200, 27_400, 123, "draft", drafted=2_100),
+        compacting=Compacting(
+            86.0, "threshold", 116_200, 27_400, 123, "draft", drafted=2_100
+        ),
         waiting=Waiting(
             held="Now the same for POST /orders/{id}/cancel (@src/shop/api/cancel.py), with a test that",
             queued=(
@@ -105,13 +111,20 @@ def folding_state(**changes: object) -> ChatState:
                 "When everything is green, make one commit. Do not push.",
             ),
         ),
-        room=Room(116_200, 131_072, 98_304, 114_688, 92_000, Weights(6_400, 4_100, 0, 105_700)),
+        room=ContextUse(
+            116_200,
+            131_072,
+            98_304,
+            114_688,
+            92_000,
+            ViewWeights(6_400, 4_100, 0, 105_700),
+        ),
         cached=113_000,
     )
 
 
 def running_state() -> ChatState:
-    """Picture (d): a turn runs, two prompts are queued."""
+    """Picture (d): a running turn, two prompts queued."""
     tool = RunningTool(96.0, "c1", "bash", "pytest -k cancel")
     return ChatState(
         workdir="shop-api",
@@ -121,15 +134,27 @@ def running_state() -> ChatState:
         activity=tool,
         tools=(tool,),
         waiting=Waiting(queued=("one", "two")),
-        room=Room(26_700, 131_072, 98_304, 114_688, None, Weights(6_400, 4_800, 0, 15_500)),
+        room=ContextUse(
+            26_700, 131_072, 98_304, 114_688, None, ViewWeights(6_400, 4_800, 0, 15_500)
+        ),
         cached=26_600,
     )
 
 
 def sidebar_data(read: Sequence[str] = ()) -> SidebarData:
-    """The side list of picture (a)."""
-    whole = ("src/shop/orders/repository.py", "src/shop/api/orders.py", "src/shop/api/deps.py")
-    name = ("src/shop/api/schemas.py", "src/shop/payments/ledger.py", "alembic.ini", "pyproject.toml", *read)
+    """The sidebar of picture (a)."""
+    read_files = (
+        "src/shop/orders/repository.py",
+        "src/shop/api/orders.py",
+        "src/shop/api/deps.py",
+    )
+    name = (
+        "src/shop/api/schemas.py",
+        "src/shop/payments/ledger.py",
+        "alembic.ini",
+        "pyproject.toml",
+        *read,
+    )
     return SidebarData(
         modified=(
             FileRow("src/shop/orders/service.py", "whole", 31, 12),
@@ -137,7 +162,7 @@ def sidebar_data(read: Sequence[str] = ()) -> SidebarData:
             FileRow("tests/test_orders.py", "whole", 58, 3),
         ),
         read=(
-            *(FileRow(path, "whole") for path in whole),
+            *(FileRow(path, "whole") for path in read_files),
             FileRow("logs/staging-0611.log", "part"),
             *(FileRow(path, "name") for path in name),
         ),

@@ -1,4 +1,4 @@
-"""Builders for the records of Claude Code, and `read`, which reads them and checks what must hold."""
+"""Builders of Claude Code records, and a checked `read`."""
 
 import copy
 import hashlib
@@ -6,24 +6,33 @@ import json
 from pathlib import Path
 from typing import Any
 
-from foldline.context.invariants import broken
-from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.formats.readers.claude_code import reader
 from foldline.protocol import Compaction, dump_entry, parse_entry
+from foldline.view.projection import project
+from foldline.view.rules import broken
 
 Record = dict[str, Any]
-PICTURE: Record = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aGk="}}
+PICTURE: Record = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/jpeg", "data": "aGk="},
+}
 
 
 def lines_of(*records: Record | bytes) -> bytes:
-    """A file of these records. Each follows the one before, unless it says otherwise."""
+    """Return a file of these records; by default each is the child of the previous one."""
     lines, parent = [], None
-    for place, given in enumerate(records):
-        if isinstance(given, bytes):
-            lines.append(given)
+    for place, source in enumerate(records):
+        if isinstance(source, bytes):
+            lines.append(source)
             continue
-        record = {"uuid": f"u{place}", "parentUuid": parent, "sessionId": "s-1", "cwd": "/x", **given}
+        record = {
+            "uuid": f"u{place}",
+            "parentUuid": parent,
+            "sessionId": "s-1",
+            "cwd": "/x",
+            **source,
+        }
         record.setdefault("timestamp", "2026-01-02T03:04:05.678Z")
         if record["uuid"] is None:
             del record["uuid"], record["parentUuid"]
@@ -34,8 +43,10 @@ def lines_of(*records: Record | bytes) -> bytes:
 
 
 def read(*records: Record | bytes, torn: bytes = b"") -> ForeignSession:
-    """Read a file of these records. What is read must be writable, and its projection must keep every
-    promise."""
+    """Read a file of these records and check the result.
+
+    It must be writable, and its projection must satisfy every invariant.
+    """
     session = reader.read(lines_of(*records) + torn, Path("session.jsonl"))
     indices = [entry.index for entry in session.entries]
     assert indices == sorted(set(indices))
@@ -59,16 +70,32 @@ def call(call_id: str, name: str, **arguments: Any) -> Record:
 
 def piece(answer: str, block: Record, **fields: Any) -> Record:
     """One of the records of an answer."""
-    told = {key: fields.pop(key) for key in ("usage", "stop_reason", "model") if key in fields}
+    message_fields = {
+        key: fields.pop(key)
+        for key in ("usage", "stop_reason", "model")
+        if key in fields
+    }
     return {
         "type": "assistant",
-        "message": {"id": answer, "role": "assistant", "content": [block], **told},
+        "message": {
+            "id": answer,
+            "role": "assistant",
+            "content": [block],
+            **message_fields,
+        },
         **fields,
     }
 
 
-def result(call_id: str, content: Any = "ok", *, is_error: bool = False, **fields: Any) -> Record:
-    block = {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
+def result(
+    call_id: str, content: Any = "ok", *, is_error: bool = False, **fields: Any
+) -> Record:
+    block = {
+        "type": "tool_result",
+        "tool_use_id": call_id,
+        "content": content,
+        "is_error": is_error,
+    }
     return user([block], **fields)
 
 
@@ -76,17 +103,17 @@ def attachment(kind: str, **fields: Any) -> Record:
     return {"type": "attachment", "attachment": {"type": kind, **fields}}
 
 
-def beside(kind: str, **fields: Any) -> Record:
-    """A record outside the tree."""
+def outside_tree(kind: str, **fields: Any) -> Record:
+    """A record outside the message tree."""
     return {"type": kind, "uuid": None, **fields}
 
 
-def boundary(**told: Any) -> Record:
+def boundary(**metadata: Any) -> Record:
     return {
         "type": "system",
         "subtype": "compact_boundary",
         "parentUuid": None,
-        "compactMetadata": {"trigger": "auto", **told},
+        "compactMetadata": {"trigger": "auto", **metadata},
     }
 
 
@@ -98,31 +125,45 @@ def texts(session: ForeignSession) -> list[str]:
     return [item.message.text for item in project(session.entries).view]
 
 
-def fold_of(session: ForeignSession) -> Compaction:
-    return next(entry for entry in reversed(session.entries) if isinstance(entry, Compaction))
+def compaction_of(session: ForeignSession) -> Compaction:
+    return next(
+        entry for entry in reversed(session.entries) if isinstance(entry, Compaction)
+    )
 
 
 def microcompact(*calls: str) -> Record:
-    told = {"trigger": "auto", "preTokens": 50, "compactedToolIds": list(calls)}
-    return {"type": "system", "subtype": "microcompact_boundary", "microcompactMetadata": told}
+    metadata = {"trigger": "auto", "preTokens": 50, "compactedToolIds": list(calls)}
+    return {
+        "type": "system",
+        "subtype": "microcompact_boundary",
+        "microcompactMetadata": metadata,
+    }
 
 
 # --- requests ---------------------------------------------------------------------------------------
 
 
 def rendered(kind: str, *texts: str, role: str = "user", **fields: Any) -> Record:
-    """An attachment with the text that is sent."""
-    told = {"rendered": [{"content": words} for words in texts], "renderedRole": role}
-    return {**attachment(kind, **fields), **told}
+    """An attachment with its text as sent to the model."""
+    payload = {
+        "rendered": [{"content": words} for words in texts],
+        "renderedRole": role,
+    }
+    return {**attachment(kind, **fields), **payload}
 
 
 def note(words: str) -> str:
     return f"<system-reminder>\n{words}\n</system-reminder>"
 
 
-def said(role: str, *content: Any) -> Record:
-    """A message as a request sends it: texts, or other blocks."""
-    return {"role": role, "content": [text(each) if isinstance(each, str) else each for each in content]}
+def request_message(role: str, *content: Any) -> Record:
+    """A message of a request, of texts or other blocks."""
+    return {
+        "role": role,
+        "content": [
+            text(block) if isinstance(block, str) else block for block in content
+        ],
+    }
 
 
 def digest(value: Any) -> str:
@@ -131,14 +172,21 @@ def digest(value: Any) -> str:
 
 
 def blob(message: Record) -> Record:
-    return beside("api-request-blob", hash=digest(message), message=message)
+    return outside_tree("api-request-blob", hash=digest(message), message=message)
 
 
 def request(
-    name: str, *messages: Record, system: str = "Be useful.", base: str = "", keep: int = 0, marked: int = -1
+    name: str,
+    *messages: Record,
+    system: str = "Be useful.",
+    base: str = "",
+    keep: int = 0,
+    marked: int = -1,
 ) -> list[Record]:
-    """The records of a request, all but the blobs of what it sent. The message in place `marked` has a mark
-    for caches."""
+    """The records of a request, without its content blobs.
+
+    The message at index `marked` has a cache marker.
+    """
     shape = {"system": [text(system)], "tools": [{"name": "Read"}]}
     sent = copy.deepcopy(list(messages))
     marks = []
@@ -148,8 +196,8 @@ def request(
         marks = [{"path": path, "value": {"type": "ephemeral"}}]
     parameters = {"model": "claude-x", "max_tokens": 9}
     return [
-        beside("api-request-shape", shapeHash=digest(shape), shape=shape),
-        beside(
+        outside_tree("api-request-shape", shapeHash=digest(shape), shape=shape),
+        outside_tree(
             "api-request",
             id=name,
             params=parameters,

@@ -1,4 +1,4 @@
-"""Rows of Codex sessions, made here."""
+"""Builders of rows of Codex sessions."""
 
 import json
 from pathlib import Path
@@ -12,14 +12,24 @@ Row = dict[str, Any]
 META: Row = {
     "timestamp": "2026-01-02T03:04:05.678Z",
     "type": "session_meta",
-    "payload": {"id": "cx-1", "timestamp": "2026-01-02T03:04:05Z", "cwd": "/x", "model_provider": "openai"},
+    "payload": {
+        "id": "cx-1",
+        "timestamp": "2026-01-02T03:04:05Z",
+        "cwd": "/x",
+        "model_provider": "openai",
+    },
 }
 
 
 def read_rows(*rows: Row | bytes, header: Row = META) -> ForeignSession:
-    """The session these rows make; every entry of it reads back as it was written."""
-    lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in (header, *rows)]
-    session = reader.read(b"".join(line + b"\n" for line in lines), Path("/x/rollout-1.jsonl"))
+    """Read a session of these rows, and check that its entries round-trip."""
+    lines = [
+        row if isinstance(row, bytes) else json.dumps(row).encode()
+        for row in (header, *rows)
+    ]
+    session = reader.read(
+        b"".join(line + b"\n" for line in lines), Path("/x/rollout-1.jsonl")
+    )
     for entry in session.entries:
         assert parse_entry(dump_entry(entry)) == entry
     return session
@@ -37,23 +47,32 @@ def event(kind: str, **fields: Any) -> Row:
     return row("event_msg", type=kind, **fields)
 
 
-def told(role: str, *texts: str) -> Row:
-    """A message of a role other than the model's."""
-    return item("message", role=role, content=[{"type": "input_text", "text": text} for text in texts])
+def message_row(role: str, *texts: str) -> Row:
+    """A message by the user, the developer or the system."""
+    return item(
+        "message",
+        role=role,
+        content=[{"type": "input_text", "text": text} for text in texts],
+    )
 
 
 def prompt(text: str) -> list[Row]:
-    """What the user typed: said twice, as Codex does."""
-    return [told("user", text), event("user_message", message=text, images=[])]
+    """A prompt: recorded twice, as Codex does."""
+    return [message_row("user", text), event("user_message", message=text, images=[])]
 
 
 def answer(text: str) -> list[Row]:
     content = [{"type": "output_text", "text": text}]
-    return [event("agent_message", message=text), item("message", role="assistant", content=content)]
+    return [
+        event("agent_message", message=text),
+        item("message", role="assistant", content=content),
+    ]
 
 
 def call(call_id: str, name: str = "exec_command", **arguments: Any) -> Row:
-    return item("function_call", call_id=call_id, name=name, arguments=json.dumps(arguments))
+    return item(
+        "function_call", call_id=call_id, name=name, arguments=json.dumps(arguments)
+    )
 
 
 def output(call_id: str, text: Any = "ok") -> Row:
@@ -61,9 +80,15 @@ def output(call_id: str, text: Any = "ok") -> Row:
 
 
 def usage(
-    total: int, *, input: int = 10, cached: int = 4, output: int = 3, reasoning: int = 2, window: int = 0
+    total: int,
+    *,
+    input: int = 10,
+    cached: int = 4,
+    output: int = 3,
+    reasoning: int = 2,
+    window: int = 0,
 ) -> Row:
-    """The tokens of the last request; `total` are those of the session."""
+    """The token usage of the last request; `total` is that of the session."""
     last = {
         "input_tokens": input,
         "cached_input_tokens": cached,
@@ -81,9 +106,13 @@ def rolled_back(turns: int) -> Row:
     return event("thread_rolled_back", num_turns=turns)
 
 
-def compacted(*items: Row, message: str = "") -> Row:
-    """A compaction, with the items of the new context."""
-    return row("compacted", message=message, replacement_history=[item["payload"] for item in items])
+def compaction_row(*items: Row, message: str = "") -> Row:
+    """A compaction with the items of the new context."""
+    return row(
+        "compacted",
+        message=message,
+        replacement_history=[item["payload"] for item in items],
+    )
 
 
 SEALED = item("compaction", encrypted_content="gAAAA")

@@ -1,4 +1,4 @@
-"""Disks that are full: files that cannot grow beyond a size, as long as that lasts."""
+"""Simulates a full disk by limiting the size of files."""
 
 import resource
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def files_up_to(size: int) -> Iterator[None]:
-    """No file of this process grows beyond so many bytes: writing more fails, after what still fits."""
+    """Limit this process's files to `size` bytes; longer writes fail part-way."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

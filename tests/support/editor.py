@@ -1,6 +1,7 @@
-"""An editor with the Agent Client Protocol's own package, and `foldline acp` in a process of its own.
+"""An ACP editor, and `foldline acp` in its own process.
 
-Everything said is kept in `trace`, and `check_trace` holds each message against the package's models.
+The editor uses the official `acp` package. Every message is kept in `trace`; `check_trace` validates each
+with the package's models.
 """
 
 import asyncio
@@ -24,10 +25,21 @@ OFFLINE = ("-m", "offline")
 
 
 @contextmanager
-def scripted(*rules: dict[str, Any], **options: Any) -> Iterator[tuple[RunningServer, dict[str, str]]]:
-    """A server with this script, and the environment in which it is asked."""
-    with running_server(script=rules or None, then_default=bool(rules), **options) as server:
-        yield server, {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "FOLDLINE_MODEL": MODEL}
+def scripted_server(
+    *rules: dict[str, Any], **options: Any
+) -> Iterator[tuple[RunningServer, dict[str, str]]]:
+    """Start a server with this script; yield it with the environment to use it."""
+    with running_server(
+        script=rules or None, then_default=bool(rules), **options
+    ) as server:
+        yield (
+            server,
+            {
+                "OPENAI_BASE_URL": server.base_url,
+                "OPENAI_API_KEY": "k",
+                "FOLDLINE_MODEL": MODEL,
+            },
+        )
 
 
 def rule(content: str, times: int = 1, **answer: Any) -> dict[str, Any]:
@@ -39,7 +51,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def texts(content: Sequence[Any] | None) -> str:
-    return "".join(each.content.text for each in content or ())
+    return "".join(chunk.content.text for chunk in content or ())
 
 
 _ANSWERS: dict[str, Any] = {
@@ -62,20 +74,22 @@ _ASKED: dict[str, Any] = {
 
 
 class Editor:
-    """The client: keeps updates, answers permissions with what `allow` says of the options."""
+    """The client: records updates, and answers permissions as `allow` decides."""
 
     def __init__(self) -> None:
         self.updates: list[tuple[str, Any]] = []
         self.permissions: list[schema.RequestPermissionRequest] = []
         self.trace: list[StreamEvent] = []
-        self.allow: Callable[[schema.RequestPermissionRequest], str | None] = lambda asked: "y"
-        """The id of the option that is taken; None answers as an editor does whose user cancelled."""
+        self.allow: Callable[[schema.RequestPermissionRequest], str | None] = (
+            lambda asked: "y"
+        )
+        """Returns the id of the chosen option; None cancels."""
         self.forms: list[tuple[str, schema.ElicitationSchema]] = []
         self.fill: dict[str, Any] | None = None
-        """What is put into a form; None declines it."""
+        """The values of a form; None declines it."""
         self.heard = asyncio.Event()
         self.hold: asyncio.Event | None = None
-        """Where set, a question is answered only once this is."""
+        """If set, a permission request is answered only after this event."""
         self.agent: ClientSideConnection
         self.process: asyncio.subprocess.Process
 
@@ -89,12 +103,14 @@ class Editor:
     async def request_permission(
         self, session_id: str, tool_call: Any, options: Any, **_: Any
     ) -> schema.RequestPermissionResponse:
-        asked = schema.RequestPermissionRequest(session_id=session_id, tool_call=tool_call, options=options)
-        self.permissions.append(asked)
+        request = schema.RequestPermissionRequest(
+            session_id=session_id, tool_call=tool_call, options=options
+        )
+        self.permissions.append(request)
         self.heard.set()
         if self.hold is not None:
             await self.hold.wait()
-        chosen = self.allow(asked)
+        chosen = self.allow(request)
         if chosen is None:
             outcome: Any = schema.DeniedOutcome(outcome="cancelled")
         else:
@@ -110,47 +126,73 @@ class Editor:
     # --- what tests ask --------------------------------------------------------------------------------
 
     async def until(self, look: Callable[[], T]) -> T:
-        """What `look` finds, once it finds something."""
-        while not (found := look()):
+        """Wait until `look` returns a true value, and return it."""
+        while not (result := look()):
             self.heard.clear()
             await self.heard.wait()
-        return found
+        return result
 
     async def say(self, session: str, *blocks: str | Any) -> schema.PromptResponse:
         """Send a prompt of texts and blocks."""
-        prompt = [helpers.text_block(each) if isinstance(each, str) else each for each in blocks]
+        prompt = [
+            helpers.text_block(block) if isinstance(block, str) else block
+            for block in blocks
+        ]
         return await self.agent.prompt(session_id=session, prompt=prompt)
 
     async def new(self, cwd: Path, servers: Sequence[Any] = ()) -> str:
-        return (await self.agent.new_session(cwd=str(cwd), mcp_servers=list(servers))).session_id
+        return (
+            await self.agent.new_session(cwd=str(cwd), mcp_servers=list(servers))
+        ).session_id
 
     def of(self, kind: type[T], session: str | None = None) -> list[T]:
-        return [each for id, each in self.updates if isinstance(each, kind) and session in (None, id)]
+        return [
+            update
+            for id, update in self.updates
+            if isinstance(update, kind) and session in (None, id)
+        ]
 
     def text(self, session: str | None = None) -> str:
         chunks = self.of(schema.AgentMessageChunk, session)
-        return "".join(each.content.text for each in chunks)
+        return "".join(chunk.content.text for chunk in chunks)
 
     def calls(self, session: str | None = None) -> list[dict[str, Any]]:
-        """Every tool call with what its updates made of it, in the order they began."""
-        found: dict[str, dict[str, Any]] = {}
-        for id, each in self.updates:
-            if isinstance(each, schema.ToolCallStart | schema.ToolCallProgress) and session in (None, id):
-                known = found.setdefault(each.tool_call_id, {"statuses": []})
-                known["statuses"].append(each.status)
-                fields = ("title", "kind", "status", "content", "locations", "raw_input")
-                known |= {name: value for name in fields if (value := getattr(each, name)) is not None}
-        return list(found.values())
+        """Every tool call merged with its updates, in order of their start."""
+        calls_by_id: dict[str, dict[str, Any]] = {}
+        for id, update in self.updates:
+            if isinstance(
+                update, schema.ToolCallStart | schema.ToolCallProgress
+            ) and session in (None, id):
+                call = calls_by_id.setdefault(update.tool_call_id, {"statuses": []})
+                call["statuses"].append(update.status)
+                fields = (
+                    "title",
+                    "kind",
+                    "status",
+                    "content",
+                    "locations",
+                    "raw_input",
+                )
+                call |= {
+                    name: value
+                    for name in fields
+                    if (value := getattr(update, name)) is not None
+                }
+        return list(calls_by_id.values())
 
     def check_trace(self) -> int:
-        """Holds all that the agent has sent against the package's models; how many messages that were."""
+        """Validate every message of the agent; return their number."""
         methods = {
             event.message["id"]: event.message["method"]
             for event in self.trace
             if event.direction is StreamDirection.OUTGOING and "method" in event.message
             if "id" in event.message
         }
-        sent = [event.message for event in self.trace if event.direction is StreamDirection.INCOMING]
+        sent = [
+            event.message
+            for event in self.trace
+            if event.direction is StreamDirection.INCOMING
+        ]
         for message in sent:
             assert message["jsonrpc"] == "2.0"
             if "method" in message:
@@ -170,10 +212,17 @@ async def editing(
     forms: bool = False,
     environ: dict[str, str] | None = None,
 ) -> AsyncIterator[Editor]:
-    """An editor that has started `foldline acp`. `forms`: it can show some."""
+    """Start `foldline acp` with an editor connected.
+
+    `forms`: the editor supports elicitation.
+    """
     editor = Editor()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("FOLDLINE_")}
-    env = {**kept, "FOLDLINE_HOME": str(home), **(environ or {})}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("FOLDLINE_")
+    }
+    env = {**inherited, "FOLDLINE_HOME": str(home), **(environ or {})}
     async with acp.spawn_agent_process(
         editor, *warm.command("foldline acp", *options),
         env=env, observers=[editor.trace.append], use_unstable_protocol=True,
@@ -181,9 +230,13 @@ async def editing(
     ) as (agent, process):  # fmt: skip
         editor.agent, editor.process = agent, process
         if initialize:
-            shows = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
+            shows = schema.ElicitationCapabilities(
+                form=schema.ElicitationFormCapabilities()
+            )
             able = schema.ClientCapabilities(elicitation=shows if forms else None)
-            await agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=able)
+            await agent.initialize(
+                protocol_version=acp.PROTOCOL_VERSION, client_capabilities=able
+            )
         yield editor
     with contextlib.suppress(ProcessLookupError):
         process.kill()

@@ -1,4 +1,4 @@
-"""How much work something is, counted: the same on every machine, however busy it is."""
+"""The cost of an operation, counted independently of the machine's load."""
 
 import sys
 import tracemalloc
@@ -10,21 +10,27 @@ from typing import Any, NamedTuple
 
 class Effort(NamedTuple):
     instructions: int
-    """Of Python's machine. What C does in one of them is not seen ..."""
+    """Python bytecode instructions. Work inside C functions is not counted ..."""
     memory: int
-    """... but where it copies, it needs memory: bytes allocated at the most, all in all."""
+    """... but copying in C shows up as memory: peak bytes allocated."""
 
 
 def effort_of(work: Callable[[], object]) -> Effort:
-    """What one call of this takes, which is called twice: once to count, once to weigh."""
-    _instructions(lambda: None)  # Python 3.12 sends no opcode to the first trace that asks for them
+    """Measure one call of `work`.
+
+    `work` is called twice: once to count instructions, once to measure memory.
+    """
+    _instructions(
+        lambda: None
+    )  # Python 3.12 sends no opcode to the first trace that asks for them
     return Effort(_instructions(work), _memory(work))
 
 
 def typical(efforts: Sequence[Effort]) -> Effort:
-    """The middle: of many appends to a list, one moves it to where it has more room."""
+    """Return the median: a single append may reallocate a list."""
     return Effort(
-        round(median(each.instructions for each in efforts)), round(median(each.memory for each in efforts))
+        round(median(effort.instructions for effort in efforts)),
+        round(median(effort.memory for effort in efforts)),
     )
 
 
@@ -49,9 +55,9 @@ def _instructions(work: Callable[[], object]) -> int:
 def _memory(work: Callable[[], object]) -> int:
     tracemalloc.start()
     try:
-        held, _ = tracemalloc.get_traced_memory()
+        before, _ = tracemalloc.get_traced_memory()
         work()
         _, most = tracemalloc.get_traced_memory()
-        return most - held
+        return most - before
     finally:
         tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Embedders for tests: what they were asked is remembered."""
+"""Embedders for tests that record their requests."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,15 @@ from foldline.llm import LLMError, Vector
 from support.server_embeddings import vector
 
 
-class Meanings:
-    """The test server's model of meaning, without a server; fails where it is told to."""
+class FakeEmbedder:
+    """The test server's embeddings without a server; raises `failure` if set."""
 
     def __init__(self, failure: LLMError | None = None) -> None:
-        self.asked: list[str] = []
+        self.texts: list[str] = []
         self._failure = failure
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        self.asked += texts
+        self.texts += texts
         if self._failure is not None:
             raise self._failure
         return [tuple(vector(text)) for text in texts]

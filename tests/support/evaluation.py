@@ -1,22 +1,33 @@
-"""Runs made by hand: what a replay would write down, for any rewriting of the view.
+"""Replay runs built by hand for any rewriting of the view.
 
-`answered(history(), view)` sends `view(messages so far)` for each recorded answer, `raw(history())` all of
-them.
+`answered(history(), view)` sends `view(messages so far)` for each recorded answer; `raw(history())` sends all
+messages.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from foldline.context.calls import paired
-from foldline.context.tokens import message_tokens
-from foldline.context.view import hidden_placeholder, with_text
-from foldline.evaluation.record import Compacted, Meter, Run, Sent
-from foldline.protocol import AssistantMessage, BaseMessage, Compaction, SystemMessage, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Compaction,
+    SystemMessage,
+    text_parts,
+)
+from foldline.view.calls import paired
+from foldline.view.items import hidden_placeholder, with_text
+from foldline.view.tokens import message_tokens
+from foldline_eval.record import (
+    CommittedCompaction,
+    RecordedSession,
+    ReplayRun,
+    SentRequest,
+)
 from support.history import History
 
-METER = Meter("script weights", message_tokens)
 SECONDS = 10.0
-"""Between two messages."""
+"""Seconds between two messages."""
 
 View = Callable[[tuple[BaseMessage, ...]], Sequence[BaseMessage]]
 
@@ -26,24 +37,33 @@ def messages_of(built: History) -> tuple[BaseMessage, ...]:
 
 
 def length(messages: Sequence[BaseMessage]) -> int:
-    return sum(map(METER.tokens, messages))
+    return sum(map(message_tokens, messages))
 
 
-def sent(messages: Sequence[BaseMessage], *, at: float = 0.0, answer: int | None = None) -> Sent:
-    """A step, or with no answer one whose answer is not recorded."""
-    return Sent("step", tuple(messages), length(messages), output=100, at=at, answer=answer)
+def sent(
+    messages: Sequence[BaseMessage], *, at: float = 0.0, answer: int | None = None
+) -> SentRequest:
+    """A request at one step; `answer` is the index of its recorded answer, if there is one."""
+    return SentRequest(
+        "step", tuple(messages), length(messages), output=100, at=at, answer=answer
+    )
 
 
-def summary_request(messages: Sequence[BaseMessage], *, at: float = 0.0, tools: bool = False) -> Sent:
-    return Sent("summary", tuple(messages), length(messages), output=500, at=at, tools=tools)
+def summary_request(
+    messages: Sequence[BaseMessage], *, at: float = 0.0, tools: bool = False
+) -> SentRequest:
+    return SentRequest(
+        "summary", tuple(messages), length(messages), output=500, at=at, tools=tools
+    )
 
 
-def run_of(*requests: Sent, history: Sequence[BaseMessage] = ()) -> Run:
-    return Run("made", "by hand", 0, "none", tuple(history), requests, (), tuple(history))
+def run_of(*requests: SentRequest, history: Sequence[BaseMessage] = ()) -> ReplayRun:
+    session = RecordedSession("made", tuple(history), Path("/"))
+    return ReplayRun(session, "by hand", 0, list(requests), last_view=tuple(history))
 
 
-def answered(built: History, view: View) -> Run:
-    """A run without folds that sends this view before each recorded answer."""
+def run_with_view(built: History, view: View) -> ReplayRun:
+    """A run without compactions that sends this view for each recorded answer."""
     history = messages_of(built)
     requests = tuple(
         sent(paired(view(history[:at])), at=at * SECONDS, answer=message.index)
@@ -53,29 +73,41 @@ def answered(built: History, view: View) -> Run:
     return replace(run_of(*requests, history=history), last_view=tuple(view(history)))
 
 
-def raw(built: History) -> Run:
-    return answered(built, lambda so_far: so_far)
+def raw_run(built: History) -> ReplayRun:
+    return run_with_view(built, lambda so_far: so_far)
 
 
-def folded_before(built: History, answer: int, fold: View) -> Run:
-    """A run that folds once, right before this answer, and then goes on from what the fold made."""
+def run_compacted_before(built: History, answer: int, compaction: View) -> ReplayRun:
+    """A run that compacts once, right before this answer, and continues from there."""
     history = messages_of(built)
     until = next(at for at, message in enumerate(history) if message.index == answer)
     before = history[:until]
-    after = tuple(fold(before))
-    run = answered(built, lambda so_far: so_far if len(so_far) < until else (*after, *so_far[until:]))
-    left = sum(request.answer is not None and request.answer < answer for request in run.requests)
+    after = tuple(compaction(before))
+    run = run_with_view(
+        built,
+        lambda so_far: so_far if len(so_far) < until else (*after, *so_far[until:]),
+    )
+    position = sum(
+        request.answer is not None and request.answer < answer
+        for request in run.requests
+    )
     entry = Compaction(first_kept_index=answer, index=answer)
-    return replace(run, compactions=(Compacted(entry, before, after, left),))
+    return replace(
+        run, compactions=[CommittedCompaction(entry, before, after, position)]
+    )
 
 
 def summary(text: str, index: int = 1_000) -> SystemMessage:
     return SystemMessage(origin="summary", index=index, parts=text_parts(text))
 
 
-def hidden(messages: Sequence[BaseMessage], *indices: int) -> list[BaseMessage]:
-    """The messages, these results replaced by stubs."""
+def with_hidden_results(
+    messages: Sequence[BaseMessage], *indices: int
+) -> list[BaseMessage]:
+    """Return the messages with these results replaced by placeholders."""
     return [
-        with_text(message, hidden_placeholder(message)) if message.index in indices else message  # type: ignore[arg-type]
+        with_text(message, hidden_placeholder(message))
+        if message.index in indices
+        else message  # type: ignore[arg-type]
         for message in messages
     ]

@@ -1,13 +1,14 @@
-"""A builder of histories: `history().user("…").assistant(calls=[call("read", path="x")]).result("…")`.
+"""A builder of histories.
 
-Each method appends one entry with the next index and gives the builder back; `last` is the newest index.
+    history().user("…").assistant(calls=[call("read", path="x")]).result("…")
+
+Each method appends one entry with the next index and returns the builder; `last` is the newest index.
 """
 
 import json
 from collections.abc import Sequence
 from typing import Self
 
-from foldline.context.projection import Projection, project
 from foldline.protocol import (
     NEW,
     AssistantMessage,
@@ -32,13 +33,16 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.protocol.entries import EditAction
+from foldline.view.projection import Projection, project
 
 IMAGE = ImagePart(media_type="image/png", data="aW1hZ2U=", width=100, height=75)
 
 
 def call(name: str, /, call_id: str = "", **arguments: object) -> ToolCallPart:
-    """A tool call; without an id it gets one of its own from the builder."""
-    return ToolCallPart(call_id=call_id, name=name, arguments=json.dumps(arguments, ensure_ascii=False))
+    """Return a tool call; the builder assigns a missing id."""
+    return ToolCallPart(
+        call_id=call_id, name=name, arguments=json.dumps(arguments, ensure_ascii=False)
+    )
 
 
 def read(path: str) -> FileTouch:
@@ -67,13 +71,13 @@ class History:
         return project(self.entries)
 
     def add(self, entry: Entry) -> Self:
-        """Any entry, such as a proposal's; it gets the next index."""
+        """Append an entry, such as a proposal's, with the next index."""
         self.entries.append(entry.model_copy(update={"index": self._next}))
         self._next += 1
         return self
 
     def gap(self, lost: int = 1) -> Self:
-        """Leaves out indices, as damaged records do."""
+        """Skip indices, as in a damaged file."""
         self._next += lost
         return self
 
@@ -81,7 +85,11 @@ class History:
         return self.add(SystemMessage(parts=text_parts(text)))
 
     def instructions(self, text: str, source: str = "AGENTS.md") -> Self:
-        return self.add(DeveloperMessage(origin="instructions", source=source, parts=text_parts(text)))
+        return self.add(
+            DeveloperMessage(
+                origin="instructions", source=source, parts=text_parts(text)
+            )
+        )
 
     def notice(self, text: str) -> Self:
         return self.add(DeveloperMessage(parts=text_parts(text)))
@@ -99,20 +107,32 @@ class History:
         model: str | None = None,
     ) -> Self:
         named = tuple(
-            each if each.call_id else each.model_copy(update={"call_id": f"call-{self._next}-{nth}"})
+            each
+            if each.call_id
+            else each.model_copy(update={"call_id": f"call-{self._next}-{nth}"})
             for nth, each in enumerate(calls)
         )
         self._open += named
         thoughts = (ThinkingPart(text=thinking),) if thinking else ()
         parts = (*thoughts, *text_parts(text), *named)
         stop = "tool_calls" if named else "stop"
-        return self.add(AssistantMessage(parts=parts, usage=usage, model=model, stop_reason=stop))
+        return self.add(
+            AssistantMessage(parts=parts, usage=usage, model=model, stop_reason=stop)
+        )
 
     def asked(self, estimated: int = 0, dialect: str = "", window: int = 0) -> Self:
-        """The record of the request that the newest answer came from: our own sessions have one."""
+        """Append the record of the request for the newest answer.
+
+        Only Foldline's own sessions have such records.
+        """
         newest = self.entries[-1]
         assert isinstance(newest, AssistantMessage)
-        known = {"estimated": estimated, "dialect": dialect, "window": window, "usage": newest.usage}
+        known = {
+            "estimated": estimated,
+            "dialect": dialect,
+            "window": window,
+            "usage": newest.usage,
+        }
         record = {"digest": "0" * 64, "model": newest.model or "", **known}
         return self.add(RequestRecord.model_validate(record))
 
@@ -126,8 +146,10 @@ class History:
         files: Sequence[FileTouch] = (),
         full_output: str | None = None,
     ) -> Self:
-        """The result of the oldest call without one, or of the call with this id."""
-        answered = next((each for each in self._open if call_id in (None, each.call_id)), None)
+        """Append the result of this call, or of the oldest open one."""
+        answered = next(
+            (each for each in self._open if call_id in (None, each.call_id)), None
+        )
         if answered is not None:
             self._open.remove(answered)
         return self.add(
@@ -149,14 +171,16 @@ class History:
         full_output: str | None = None,
         **arguments: object,
     ) -> Self:
-        """An answer that calls one tool, and the tool's result."""
+        """Append an answer with one tool call, and the call's result."""
         asked = self.assistant(calls=[call(name, **arguments)])
         return asked.result(result, files=files, full_output=full_output)
 
     def turn(self, request: str, answer: str) -> Self:
         return self.user(request).assistant(answer)
 
-    def checkpoint(self, checkpoint_id: int, *files: FileImage, shown: bool = False) -> Self:
+    def checkpoint(
+        self, checkpoint_id: int, *files: FileImage, shown: bool = False
+    ) -> Self:
         return self.add(Checkpoint(id=checkpoint_id, files=files, shown=shown))
 
     def revert(
@@ -167,12 +191,18 @@ class History:
         message: str | None = None,
         context: bool = True,
     ) -> Self:
-        return self.add(Revert(checkpoint=checkpoint_id, kept=kept, message=message, context=context))
+        return self.add(
+            Revert(
+                checkpoint=checkpoint_id, kept=kept, message=message, context=context
+            )
+        )
 
     def go_to(self, moment: int, note: str | None = None) -> Self:
-        """Back to the view as it was when the entry at `moment` was the newest."""
+        """Rewind to the view at the entry `moment`."""
         mark = sum(isinstance(entry, Checkpoint) for entry in self.entries)
-        return self.checkpoint(mark).add(Revert(checkpoint=mark, moment=moment, note=note))
+        return self.checkpoint(mark).add(
+            Revert(checkpoint=mark, moment=moment, note=note)
+        )
 
     def clear(self) -> Self:
         return self.add(Clear())
@@ -181,5 +211,5 @@ class History:
         return self.add(Edit(action=action, target=target))
 
     def undo(self, target: int = NEW) -> Self:
-        """Takes back the entry at `target`, or the newest one."""
+        """Undo the entry at `target`, by default the newest one."""
         return self.add(Undo(target=self.last if target == NEW else target))

@@ -1,4 +1,4 @@
-"""Another process that holds a session, as long as a test wants it to."""
+"""Another process that holds a session's lock."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ HOLD = """
 
 
 class Holder:
-    """Does in its own process what it is told."""
+    """Controls the process that holds the session."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -54,23 +54,23 @@ class Holder:
         return self.process.pid
 
     def append(self, text: str) -> str:
-        """Append a message; the refusal, where there is one."""
+        """Append a message; return the error, empty if it was written."""
         return self._do(f"append({text!r}) or ''")
 
     def start(self) -> int:
-        """Leave a program running; its process."""
+        """Start a program that outlives the call; return its pid."""
         return int(self._do("start()"))
 
     def fork(self) -> int:
-        """Fork a process that does nothing; its number."""
+        """Fork an idle process; return its pid."""
         return int(self._do("fork()"))
 
     def close(self) -> None:
-        """Stop writing, without ending."""
+        """Close the session without ending the process."""
         self._do("session.close() or ''")
 
     def kill(self) -> None:
-        """`kill -9`, and its end."""
+        """Kill the process with SIGKILL and wait for it."""
         self.process.kill()
         self.process.wait()
 
@@ -87,7 +87,7 @@ class Holder:
 
 @contextmanager
 def holder(session: Path) -> Iterator[Holder]:
-    """A process that holds the session in this folder, and has appended one message."""
+    """Start a process that holds the session in this folder and has appended one message."""
     with subprocess.Popen(
         [sys.executable, "-c", dedent(HOLD), str(session)],
         stdin=subprocess.PIPE,

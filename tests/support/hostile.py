@@ -1,4 +1,4 @@
-"""Text that would act on a terminal or an interface, if anybody let it (docs/design/invariants.md, 13)."""
+"""Text that would control a terminal or markup (docs/design/invariants.md, 13)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -35,13 +35,31 @@ SEQUENCES: Mapping[str, str] = {
     "line ends": "one\u2028two\u2029three\x85four\x0bfive\x0csix",
 }
 MARKUP = "[bold red]PWNED[/] [@click=app.quit]PWNED[/] [link=http://pwned.example]PWNED[/link] [/] [$accent]"
-"""What Textual and Rich would take for orders; shown, it is text like any other."""
+"""Markup of Textual and Rich; it must be shown literally."""
 HOSTILE = " ".join([*SEQUENCES.values(), MARKUP])
 
 _ACTING = (
     *(b"\x1b]52;", b"\x1b]8;;", b"\x1b]0;PWNED", b"\x1b]2;PWNED"),
-    *(b"\x1b[131;37H", b"\x1b[99A", b"\x1b[?47h", b"\x1b[2J", b"\x1b[3J", b"\x1bc", b"\x1b[!p"),
-    *(b"\x1b[6n", b"\x1b[>c", b"\x1b[c", b"\x1bP", b"\x1b[20h", b"\x08", b"\x7f", b"\x0b", b"\x0c"),
+    *(
+        b"\x1b[131;37H",
+        b"\x1b[99A",
+        b"\x1b[?47h",
+        b"\x1b[2J",
+        b"\x1b[3J",
+        b"\x1bc",
+        b"\x1b[!p",
+    ),
+    *(
+        b"\x1b[6n",
+        b"\x1b[>c",
+        b"\x1b[c",
+        b"\x1bP",
+        b"\x1b[20h",
+        b"\x08",
+        b"\x7f",
+        b"\x0b",
+        b"\x0c",
+    ),
     *(b"\x1b]9;", b"\x1b]777;", b"\x1b]1337;", b"\x1b_", b"\x1b^", b"\x1bX"),
     *(
         char.encode()
@@ -52,43 +70,48 @@ _ACTING = (
 
 
 _LINK = r"\x1b\]8;(?:id=[-\d]+;(?:https?|file)://[!-~]*|;)\x1b\\"
-"""A link of ours, or its end: an address without a sign that acts."""
+"""The start or end of one of our links: an address without control characters."""
 
 
-def acting(written: bytes | str) -> list[bytes]:
-    """What of it reached the terminal: empty where all of it stayed text."""
-    raw = written.encode("utf-8", "surrogatepass") if isinstance(written, str) else written
+def acting(output: bytes | str) -> list[bytes]:
+    """Return the control sequences that reached the terminal; empty if all were defused."""
+    raw = output.encode("utf-8", "surrogatepass") if isinstance(output, str) else output
     raw = re.sub(_LINK.encode(), b"", raw)
     return [sign for sign in _ACTING if sign in raw]
 
 
 def hostile_file(folder: Path) -> Path:
-    """A file whose name and content are hostile, as far as the system takes such names."""
+    """Create a file with a hostile name, as far as the file system allows, and content."""
     path = folder / f"evil{SEQUENCES['title']}{SEQUENCES['bidi']}.txt"
     path.write_text(HOSTILE + "\n", "utf-8")
     return path
 
 
 _OURS = re.compile(
-    r"\x1b\[[0-9;]*[mHXCr]"  # colours and places; cells erased, gone over and scrolled
-    r"|\x1b\[\?(?:25|2026)[hl]"  # the cursor, frames that come whole
-    r"|\x1b\[2[23];2t|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x1b\\"  # the title, kept and given
-    r"|\x1b\]22;[a-z]+\x07"  # the shape of the mouse pointer
+    r"\x1b\[[0-9;]*[mHXCr]"  # colours and cursor positions; erasing, skipping and scrolling
+    r"|\x1b\[\?(?:25|2026)[hl]"  # cursor visibility, synchronised output
+    r"|\x1b\[2[23];2t|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x1b\\"  # saving, restoring and setting the title
+    r"|\x1b\]22;[a-z]+\x07"  # the mouse pointer's shape
     rf"|{_LINK}"
 )
 
 
-def beyond_frames(written: str) -> list[str]:
-    """What a screen wrote that is neither text nor one of the few sequences that frames are made of."""
-    return re.findall(r"(?:[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f]).{0,12}", _OURS.sub("", written))
+def beyond_frames(output: str) -> list[str]:
+    """Return the output of a screen that is neither text nor an allowed sequence."""
+    return re.findall(
+        r"(?:[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f]).{0,12}", _OURS.sub("", output)
+    )
 
 
 # --- records with hostile text in every field --------------------------------------------------------------
 
 
 def hostile_events() -> list[BaseModel]:
-    """Every event of the protocol, and each again for every value that a field of it may have; any text in
-    them is hostile. A new event or field is among them by itself. Entries are said by `hostile_entries`."""
+    """Yield every event of the protocol with hostile text in every field.
+
+    An event is repeated for each value that one of its fields can have; new events and fields are included
+    automatically. Entries come from `hostile_entries`.
+    """
     return [
         record
         for model in _members(events.Event)
@@ -98,8 +121,12 @@ def hostile_events() -> list[BaseModel]:
 
 
 def hostile_entries() -> list[Entry]:
-    """The same of every type of entry, unknown ones included."""
-    return [record for model in (*_members(KnownEntry), Unknown) for record in _records(model)]
+    """Return the same for every type of entry, unknown ones included."""
+    return [
+        record
+        for model in (*_members(KnownEntry), Unknown)
+        for record in _records(model)
+    ]
 
 
 def _members(union: Any) -> tuple[type[Any], ...]:
@@ -107,7 +134,9 @@ def _members(union: Any) -> tuple[type[Any], ...]:
 
 
 def _records(model: type[Model]) -> Iterator[Model]:
-    choices = {name: _values(field.annotation) for name, field in model.model_fields.items()}
+    choices = {
+        name: _values(field.annotation) for name, field in model.model_fields.items()
+    }
     first = {name: values[0] for name, values in choices.items()}
     yield model(**first)
     for name, values in choices.items():
@@ -116,7 +145,7 @@ def _records(model: type[Model]) -> Iterator[Model]:
 
 
 def _values(kind: Any) -> list[Any]:
-    """Values of a field's type; of text one, which is hostile."""
+    """Return values of a field's type; for text, a hostile one."""
     inner = get_args(kind)
     match get_origin(kind):
         case origin if origin is Annotated:
@@ -124,10 +153,19 @@ def _values(kind: Any) -> list[Any]:
         case origin if origin is Literal:
             return list(inner)
         case origin if origin in (Union, UnionType):
-            return [value for each in inner if each is not NoneType for value in _values(each)]
+            return [
+                value
+                for kind in inner
+                if kind is not NoneType
+                for value in _values(kind)
+            ]
         case origin if origin is tuple:
             many = inner[1:] == (Ellipsis,)
-            return [tuple(_values(inner[0]))] if many else [tuple(_values(each)[0] for each in inner)]
+            return (
+                [tuple(_values(inner[0]))]
+                if many
+                else [tuple(_values(kind)[0] for kind in inner)]
+            )
         case _ if isinstance(kind, type) and issubclass(kind, BaseModel):
             return list(_records(kind))
         case _:

@@ -1,7 +1,7 @@
-"""The reading job: a rule, then prompt after prompt to read large files, through a window far too small.
+"""The reading job: prompts to read large files through a small window.
 
-The real agent, the real read tool and the real client, against the test server in its own process. What it
-came to is read off the server's log alone.
+The first prompt gives a rule that must survive. Agent, read tool and client are real, the test server runs in
+its own process. All figures come from the server's log.
 """
 
 import json
@@ -35,14 +35,16 @@ class Job:
     """Tokens."""
     prompts: int
     reads: int
-    """Files that each prompt asks for."""
+    """Files per prompt."""
     together: bool
-    """All reads of a prompt in one step, or one a step."""
+    """Whether all reads of a prompt are one step, or each its own."""
     strategy: str = "summary"
     ahead: bool = False
-    """Whether it runs as in the chat, where the next compaction is drafted in the background."""
+    """Whether the next compaction is drafted in the background, as in the chat."""
     plain: bool = False
-    """Code alone, four characters a token: as issue 19 counted, when it held us against other agents."""
+    """Code only, at four characters a token: the setting of issue 19, which compared Foldline with other
+    agents.
+    """
 
     @property
     def name(self) -> str:
@@ -55,13 +57,19 @@ class Job:
         return TOGETHER if self.together else ONE_BY_ONE
 
     async def run(self, folder: Path) -> "Report":
-        """Runs it in an empty folder, to the end."""
+        """Run the job in an empty folder, to the end."""
         kinds = ("py",) if self.plain else tuple(KINDS)
         files = make_files(folder / "project", self.prompts * self.reads, kinds)
         flags = ("--characters", str(self.characters))
-        with running_server(window=self.window, script=SCRIPT, strict=True, flags=flags) as server:
+        with running_server(
+            window=self.window, script=SCRIPT, strict=True, flags=flags
+        ) as server:
             llm = chat_at(server.base_url, model=server.model, window=self.window)
-            options = {"compaction": self.strategy, "draft_ahead": self.ahead, "interactive": self.ahead}
+            options = {
+                "compaction": self.strategy,
+                "draft_ahead": self.ahead,
+                "interactive": self.ahead,
+            }
             agent, watch = agent_in(folder / "project", llm, **options)
             try:
                 answers = []
@@ -75,7 +83,7 @@ class Job:
 
     @property
     def characters(self) -> int:
-        """Of a token; 0: the server's own rule."""
+        """Characters per token; 0 for the server's own rule."""
         return 4 if self.plain else 0
 
     def _asked(self, files: Sequence[Path]) -> Iterator[str]:
@@ -86,7 +94,7 @@ class Job:
 
 
 async def _at_rest(agent: Agent, watch: Watch) -> None:
-    """As the chat does while the user reads the answer: what is due is compacted, once it is drafted."""
+    """Compact while idle, as the chat does once a due draft is ready."""
     if agent.at_good_moment():
         agent.executor.submit(operations.CompactSession(reason="phase"))
         await agent.executor.settle()
@@ -96,7 +104,7 @@ async def _at_rest(agent: Agent, watch: Watch) -> None:
 
 @dataclass(frozen=True)
 class Report:
-    """What a job came to, by the server's log."""
+    """The figures of a job, from the server's log."""
 
     job: Job
     files: list[Path]
@@ -106,7 +114,7 @@ class Report:
 
     @cached_property
     def refused(self) -> list[str]:
-        """Why requests were refused: overflow, or anything else."""
+        """The errors of refused requests: overflow or others."""
         return [seen.rejected for seen in self.requests if seen.rejected]
 
     @cached_property
@@ -115,11 +123,15 @@ class Report:
 
     @cached_property
     def ordinary(self) -> list[Seen]:
-        return [seen for seen in self.requests if not is_summary_request(seen.body) and not seen.rejected]
+        return [
+            seen
+            for seen in self.requests
+            if not is_summary_request(seen.body) and not seen.rejected
+        ]
 
     @cached_property
     def coverage(self) -> Coverage:
-        """What tool results carried to the model in ordinary requests."""
+        """The lines that tool results carried to the model in ordinary requests."""
         seen = Coverage(self.files)
         sent = dict.fromkeys(
             text_of(message["content"])
@@ -133,7 +145,7 @@ class Report:
 
     @cached_property
     def tokens_read(self) -> int:
-        """Tokens of all files, by the server's own counter."""
+        """Tokens of all files, by the server's count."""
         count_by(self.job.characters)
         return sum(count(path.read_text(encoding="utf-8")) for path in self.files)
 
@@ -147,7 +159,10 @@ class Report:
         return sum(map(uncached, self.requests))
 
     def cost(self, cached: float) -> float:
-        """Of all input, in uncached tokens; `cached`: the price of a cached one."""
+        """Return the price of all input, in uncached tokens.
+
+        `cached` is the price of a cached token.
+        """
         return self.uncached + cached * (self.input - self.uncached)
 
     @property
@@ -156,7 +171,10 @@ class Report:
 
     @property
     def rule_survives(self) -> bool:
-        return any(RULE in text_of(message.get("content")) for message in self.ordinary[-1].messages)
+        return any(
+            RULE in text_of(message.get("content"))
+            for message in self.ordinary[-1].messages
+        )
 
     @cached_property
     def bill(self) -> "Bill":
@@ -166,16 +184,16 @@ class Report:
 
 @dataclass
 class Bill:
-    """Who pays for the input that no cache served, in tokens."""
+    """The uncached input by cause, in tokens."""
 
     results: int = 0
-    """Tool results in the first ordinary request that carries them."""
+    """Tool results in the first ordinary request with them."""
     heads: int = 0
     """System messages, and the tool schemas once."""
     talk: int = 0
-    """Prompts, answers and calls, the first time."""
+    """Prompts, answers and calls in their first request."""
     again: int = 0
-    """What an earlier ordinary request has carried already: the kept tail after a fold."""
+    """Messages sent before: the tail kept by a compaction."""
     summaries: int = 0
 
     def __str__(self) -> str:
@@ -187,18 +205,22 @@ class Bill:
 
 def _bill(requests: Sequence[Seen]) -> Bill:
     bill = Bill()
-    known: set[str] = set()
+    seen_before: set[str] = set()
     for seen in requests:
         if seen.rejected:
             continue
         if is_summary_request(seen.body):
             bill.summaries += uncached(seen)
             continue
-        new = [(message, text) for message in seen.messages if (text := json.dumps(message)) not in known]
-        known.update(text for _, text in new)
+        new = [
+            (message, text)
+            for message in seen.messages
+            if (text := json.dumps(message)) not in seen_before
+        ]
+        seen_before.update(text for _, text in new)
         paid = uncached(seen)
         for message, _ in reversed(new):
-            # What is new stands at the end; the rest of what is paid was sent before.
+            # New messages are at the end; other uncached input was sent before.
             tokens = min(paid, tokens_of(message))
             paid -= tokens
             match message["role"]:
@@ -208,7 +230,7 @@ def _bill(requests: Sequence[Seen]) -> Bill:
                     bill.heads += tokens
                 case _:
                     bill.talk += tokens
-        if len(known) == len(new):
+        if len(seen_before) == len(new):
             bill.heads += paid
         else:
             bill.again += paid
@@ -224,30 +246,45 @@ def uncached(seen: Seen) -> int:
 
 
 def extends(earlier: Seen, later: Seen) -> bool:
-    """Whether a request is an earlier one with messages added at its end, tools unchanged."""
+    """Return whether a request only appends messages to an earlier one, with the same tools."""
     before = earlier.messages
-    return later.messages[: len(before)] == before and later.body.get("tools") == earlier.body.get("tools")
+    return later.messages[: len(before)] == before and later.body.get(
+        "tools"
+    ) == earlier.body.get("tools")
 
 
 def broken_prefixes(requests: Sequence[Seen], session: Session) -> Iterator[str]:
-    """Ordinary requests, of those that were answered, that do not go on from the one before, or found less of
-    it in the cache than there was, although no entry between the two changed the view."""
-    records = [entry for entry in session.entries if isinstance(entry, RequestRecord) and not entry.error]
+    """Yield answered ordinary requests that lost their prefix or its cache.
+
+    Requests after an entry that changed the view are left out.
+    """
+    records = [
+        entry
+        for entry in session.entries
+        if isinstance(entry, RequestRecord) and not entry.error
+    ]
     assert len(requests) == len(records), "each ordinary request has its record"
     changes = [marker.index for marker in session.projection.markers]
     before: Any = None
     for seen, record in zip(requests, records, strict=True):
         body = seen.body
         if before is not None:
-            then, told, until = before
+            then, body_before, until = before
             changed = bisect_left(changes, until) < bisect_left(changes, record.index)
-            goes_on = body["messages"][: len(told["messages"])] == told["messages"]
-            whole = goes_on and body.get("tools") == told.get("tools") and served(then, seen)
-            if not whole and not changed:
+            goes_on = (
+                body["messages"][: len(body_before["messages"])]
+                == body_before["messages"]
+            )
+            is_served = (
+                goes_on
+                and body.get("tools") == body_before.get("tools")
+                and served(then, seen)
+            )
+            if not is_served and not changed:
                 yield f"request {seen.nth}, after request {then.nth}: {seen.cached_tokens:,} cached"
         before = seen, body, record.index
 
 
 def served(earlier: Seen, later: Seen) -> bool:
-    """Whether the cache served all whole blocks of the earlier request."""
+    """Return whether the cache served all full blocks of the earlier request."""
     return later.cached_tokens >= earlier.prompt_tokens // CACHE_STEP * CACHE_STEP

@@ -1,7 +1,7 @@
-"""The files of the reading job: what a coding agent reads in a day, made up, the same in every run.
+"""The files of the reading job: generated, the same in every run.
 
-Code, JSON lines, JSON, logs, Markdown and Chinese prose, 20 to 40 kB each. No two lines that say anything are
-alike, in one file or across files: which lines a request carried is then a fact, not a guess.
+Code, JSON lines, JSON, logs, Markdown and Chinese prose, 20 to 40 kB each. Every line with text is unique
+within and across files, so the lines of a request can be identified.
 """
 
 import json
@@ -26,7 +26,9 @@ def _words(kind: str) -> list[str]:
     return [word for name, _, words in lines if name == kind for word in words.split()]
 
 
-_NOUNS, _VERBS, _STATES = _words("nouns"), _words("verbs"), _words("states")
+_NOUNS = _words("nouns")
+_VERBS = _words("verbs")
+_STATES = _words("states")
 _PHRASES = (
     "写入之前要先让缓存失效",
     "读取时不会等待另一个进程的锁",
@@ -42,7 +44,7 @@ _PHRASES = (
 
 
 class _Words:
-    """Words in an order that depends on nothing but the seed."""
+    """Pseudo-random words that depend only on the seed."""
 
     def __init__(self, seed: str) -> None:
         self.draw = random.Random(seed)
@@ -64,7 +66,10 @@ def _code(words: _Words, tag: str) -> Iterator[str]:
     yield f'"""How module {tag} works on its {words.noun()}s."""\n\n'
     row = 0
     while True:
-        verb, noun, other, name = words.verb(), words.noun(), words.noun(), f"{tag}_{row}"
+        verb = words.verb()
+        noun = words.noun()
+        other = words.noun()
+        name = f"{tag}_{row}"
         yield f"def {verb}_{noun}_{name}({noun}: str, {other}_limit_{row}=_LIMIT_{words.number(900)}):\n"
         yield f'    """Whether the {noun} of {name} is {words.state()} after it went to the {other}."""\n'
         yield f"    found_{name} = {other}_store.get({noun}, default={words.number(64)})  # see {tag}/{row}\n"
@@ -103,9 +108,8 @@ def _log(words: _Words, tag: str) -> Iterator[str]:
     while True:
         row += 1
         level = words.draw.choice(("INFO", "INFO", "INFO", "DEBUG", "WARNING", "ERROR"))
-        clock = (
-            f"2025-03-{1 + row // 800:02}T{row // 60 % 24:02}:{row % 60:02}:{words.number(60):02}.{row:06}Z"
-        )
+        minute = f"{row // 60 % 24:02}:{row % 60:02}"
+        clock = f"2025-03-{1 + row // 800:02}T{minute}:{words.number(60):02}.{row:06}Z"
         yield (
             f"{clock} {level:7} {words.noun()}.{words.verb()} [{tag}] {words.noun()} {words.number(9999)} is "
             f"{words.state()}, {words.verb()} took {words.number(5000)} ms\n"
@@ -130,9 +134,9 @@ def _chinese(words: _Words, tag: str) -> Iterator[str]:
     row = 0
     while True:
         row += 1
-        said = "，".join(words.draw.sample(_PHRASES, 4))
+        sentence = "，".join(words.draw.sample(_PHRASES, 4))
         number = words.number(10_000)
-        yield f"第{row}节（{tag}）。{said}；编号{number}的{words.noun()}在第{row}步之后处理。\n\n"
+        yield f"第{row}节（{tag}）。{sentence}；编号{number}的{words.noun()}在第{row}步之后处理。\n\n"
 
 
 KINDS: dict[str, Callable[[_Words, str], Iterator[str]]] = {
@@ -145,8 +149,10 @@ KINDS: dict[str, Callable[[_Words, str], Iterator[str]]] = {
 }
 
 
-def make_files(folder: Path, count: int, kinds: Sequence[str] = tuple(KINDS)) -> list[Path]:
-    """`count` files in `folder`, of each kind in turn, their sizes spread over 20 to 40 kB."""
+def make_files(
+    folder: Path, count: int, kinds: Sequence[str] = tuple(KINDS)
+) -> list[Path]:
+    """Create `count` files of 20 to 40 kB, cycling through the kinds."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for number in range(count):
@@ -161,12 +167,12 @@ def make_files(folder: Path, count: int, kinds: Sequence[str] = tuple(KINDS)) ->
 
 
 def sample(kind: str, size: int) -> str:
-    """A text of one kind, of about `size` bytes."""
+    """Return a text of one kind, of about `size` bytes."""
     return _up_to(size, KINDS[kind](_Words("sample"), "sample"))
 
 
 def _up_to(size: int, pieces: Iterator[str]) -> str:
-    """The pieces until they make at least `size` bytes."""
+    """Join pieces until they have at least `size` bytes."""
     text: list[str] = []
     while size > 0:
         text.append(next(pieces))
@@ -175,7 +181,10 @@ def _up_to(size: int, pieces: Iterator[str]) -> str:
 
 
 class Coverage:
-    """Which lines of which files have been seen. Compares lines; knows nothing of how a tool shows them."""
+    """Tracks the file lines seen.
+
+    It compares lines and does not depend on a tool's output format.
+    """
 
     def __init__(self, files: list[Path]) -> None:
         self._lines = [path.read_text(encoding="utf-8").splitlines() for path in files]
@@ -183,23 +192,29 @@ class Coverage:
         self._places: dict[str, tuple[int, int]] = {}
         for number, lines in enumerate(self._lines):
             for row, line in enumerate(lines):
-                assert not line or line not in self._places, f"two lines are alike: {line}"
+                assert not line or line not in self._places, (
+                    f"two lines are alike: {line}"
+                )
                 if line:
                     self._places[line] = (number, row)
         self._seen: set[tuple[int, int]] = set()
 
     def add(self, text: str) -> None:
-        """A text that was sent. A line counts where it is whole; an empty one, beside a neighbour."""
+        """Add a sent text. Only whole lines count; an empty line counts next to a seen neighbour."""
         lines = text.splitlines()
         for step, ordered in ((1, lines), (-1, lines[::-1])):
             before: tuple[int, int] | None = None
             for line in ordered:
-                before = self._places.get(line) if line else self._empty_beside(before, step)
+                before = (
+                    self._places.get(line) if line else self._empty_beside(before, step)
+                )
                 if before is not None:
                     self._seen.add(before)
 
-    def _empty_beside(self, place: tuple[int, int] | None, step: int) -> tuple[int, int] | None:
-        """The line `step` from a place, where it is an empty one."""
+    def _empty_beside(
+        self, place: tuple[int, int] | None, step: int
+    ) -> tuple[int, int] | None:
+        """Return the place `step` lines away if its line is empty."""
         if place is None:
             return None
         number, row = place[0], place[1] + step
@@ -208,16 +223,24 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Of all bytes, line ends included: 1.0 where every one was seen."""
-        everything = [(n, row) for n, lines in enumerate(self._lines) for row in range(len(lines))]
+        """Share of all bytes seen, line ends included."""
+        everything = [
+            (n, row) for n, lines in enumerate(self._lines) for row in range(len(lines))
+        ]
         return sum(map(self._size, self._seen)) / sum(map(self._size, everything))
 
     def missing(self) -> list[str]:
-        """`name: lines` of what was not seen, a few words for an assertion."""
+        """The unseen lines as `name: lines`, for an assertion message."""
         return [
             f"{name}: {len(rows)} of {len(lines)} lines, from {rows[0] + 1}"
-            for number, (name, lines) in enumerate(zip(self._names, self._lines, strict=True))
-            if (rows := [row for row in range(len(lines)) if (number, row) not in self._seen])
+            for number, (name, lines) in enumerate(
+                zip(self._names, self._lines, strict=True)
+            )
+            if (
+                rows := [
+                    row for row in range(len(lines)) if (number, row) not in self._seen
+                ]
+            )
         ]
 
     def _size(self, place: tuple[int, int]) -> int:

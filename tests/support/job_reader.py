@@ -1,9 +1,9 @@
-"""The model of the reading job: reads what it is asked to, to the last line, as a careful model would.
+"""The reading job's model: reads every requested file to its last line.
 
-It calls again what was not run, and reads on where a result is a portion or was clipped, at the line the
-tool names. It
-keeps what is left to read by itself, because a fold may take the calls out of the request. Part of the script
-of the test server (`server_rules`, builtin `reader`), and so of another process than what is tested.
+It repeats calls that were not run, and continues clipped or partial results at the line named by the tool. It
+keeps its own list of files to read, because a compaction may remove the calls from the request.
+
+Part of the script of the test server (`server_rules`, builtin `reader`).
 """
 
 import json
@@ -13,15 +13,19 @@ from typing import Any
 from support.server_checks import text_of
 
 TOGETHER, ONE_BY_ONE = "all at once", "one by one"
-"""Words of a prompt: four calls in a step, or one."""
+"""Words of a prompt that ask for four calls a step, or one."""
 
 _NOTE = re.compile(r"<system-note>.*?</system-note>", re.DOTALL)
 _FILE = re.compile(r"\bpart\d\d\.\w+")
 _NOT_RUN = "window full, call again"
-_LEFT_OUT = re.compile(r"\[… [^\n]* left out, [^\n]*`read` (\S+) with offset (\d+) and limit (\d+) …\]")
-_GO_ON = re.compile(r"\[Portion \d+ of \d+, [^\n]*\. Continue with offset (\d+)(?: and limit (\d+))?\.\]\Z")
+_LEFT_OUT = re.compile(
+    r"\[… [^\n]* left out, [^\n]*`read` (\S+) with offset (\d+) and limit (\d+) …\]"
+)
+_GO_ON = re.compile(
+    r"\[Portion \d+ of \d+, [^\n]*\. Continue with offset (\d+)(?: and limit (\d+))?\.\]\Z"
+)
 _MOST_STEPS = 80
-"""Of one prompt; a job that needs more is stuck."""
+"""Most steps of a prompt; a job that needs more is stuck."""
 
 Call = dict[str, Any]
 
@@ -46,12 +50,16 @@ class Reader:
         else:
             self._begin(_last_typed(messages))
         if self._steps > _MOST_STEPS:
-            return {"text": f"I give up after {self._steps} steps with {len(self._left)} reads left."}
+            return {
+                "text": f"I give up after {self._steps} steps with {len(self._left)} reads left."
+            }
         if not self._left:
             return {
                 "text": f"All files of request {self._prompts} are read; nothing in them is out of place."
             }
-        calls, self._left = (self._left, []) if self._together else (self._left[:1], self._left[1:])
+        calls, self._left = (
+            (self._left, []) if self._together else (self._left[:1], self._left[1:])
+        )
         return {"tool_calls": [{"name": "read", "arguments": call} for call in calls]}
 
     def _begin(self, prompt: str) -> None:
@@ -62,13 +70,18 @@ class Reader:
 
 
 def is_summary_request(body: dict[str, Any]) -> bool:
-    """Either form: a transcript without tools, or the session itself with one instruction at its end."""
+    """Return whether a request asks for a summary.
+
+    Either a transcript without tools, or the session with an instruction at its end.
+    """
     last = text_of(body["messages"][-1].get("content"))
-    return "<summary-request>" in last or ("<conversation>" in last and not body.get("tools"))
+    return "<summary-request>" in last or (
+        "<conversation>" in last and not body.get("tools")
+    )
 
 
 def notes(prompts: int) -> str:
-    """A summary of about 300 tokens, in the sections its prompt asks for."""
+    """Return a summary of about 300 tokens, with the sections its prompt asks for."""
     done = "\n".join(
         f"- Request {n}: read all of its files to the last line, from top to bottom; they parse, and nothing "
         "in them asks for a change"
@@ -91,14 +104,18 @@ def notes(prompts: int) -> str:
 
 
 def _newest_results(messages: list[dict[str, Any]]) -> list[tuple[Call, str]]:
-    """The calls of the newest step with their results; empty where a prompt came since."""
+    """Return the newest step's calls with their results; empty after a newer prompt."""
     results: dict[str, str] = {}
     for message in reversed(messages):
         if message["role"] == "tool":
             results[message["tool_call_id"]] = text_of(message["content"])
         elif message["role"] == "assistant":
             calls = message.get("tool_calls") or []
-            return [(_arguments(call), results[call["id"]]) for call in calls if call["id"] in results]
+            return [
+                (_arguments(call), results[call["id"]])
+                for call in calls
+                if call["id"] in results
+            ]
         elif _typed(message):
             return []
     return []
@@ -109,24 +126,35 @@ def _arguments(call: dict[str, Any]) -> Call:
 
 
 def _to_do(results: list[tuple[Call, str]]) -> list[Call]:
-    """What the results leave to be read: calls that were not run, and what was clipped out of the others."""
-    again: list[Call] = []
+    """Return the remaining reads: calls not run, and the clipped parts of others."""
+    calls: list[Call] = []
     for call, text in results:
         if _NOT_RUN in text and len(text) < 200:
-            again.append(call)
+            calls.append(call)
         if portion := _GO_ON.search(text):
             further = {"offset": portion[1], "limit": portion[2]}
-            again.append({"path": call["path"], **{name: int(at) for name, at in further.items() if at}})
-        again += [
+            calls.append(
+                {
+                    "path": call["path"],
+                    **{name: int(at) for name, at in further.items() if at},
+                }
+            )
+        calls += [
             {"path": path, "offset": int(first), "limit": int(count)}
             for path, first, count in _LEFT_OUT.findall(text)
         ]
-    return again
+    return calls
 
 
 def _typed(message: dict[str, Any]) -> str:
-    return _NOTE.sub("", text_of(message.get("content"))).strip() if message["role"] == "user" else ""
+    return (
+        _NOTE.sub("", text_of(message.get("content"))).strip()
+        if message["role"] == "user"
+        else ""
+    )
 
 
 def _last_typed(messages: list[dict[str, Any]]) -> str:
-    return next((text for message in reversed(messages) if (text := _typed(message))), "")
+    return next(
+        (text for message in reversed(messages) if (text := _typed(message))), ""
+    )

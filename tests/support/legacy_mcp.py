@@ -1,7 +1,7 @@
-"""A tool server that knows only the handshake: `python legacy_mcp.py DIARY HOW [--http]`.
+"""A tool server of the handshake era: `python legacy_mcp.py DIARY HOW [--http]`.
 
-HOW is what it does at a request that comes before the handshake. It is written without the package, so that
-it can behave as other SDKs do. All it hears goes into DIARY, one JSON object a line.
+HOW is its reaction to a request before the handshake. It does not use the `mcp` package, so it can behave
+like other SDKs. Received messages are logged to DIARY, one JSON object a line.
 """
 
 import json
@@ -17,7 +17,10 @@ TOOLS = [
         "description": "Says it again.",
         "inputSchema": {
             "type": "object",
-            "properties": {"text": {"type": "string"}, "times": {"type": ["integer", "null"]}},
+            "properties": {
+                "text": {"type": "string"},
+                "times": {"type": ["integer", "null"]},
+            },
             "required": ["text", "times"],
         },
     }
@@ -32,39 +35,49 @@ RESULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def answer(heard: dict[str, Any]) -> dict[str, Any] | None:
-    """The answer to a message; None for a notification."""
-    if "id" not in heard:
+def answer(message: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer to a message; None for a notification."""
+    if "id" not in message:
         return None
-    frame = {"jsonrpc": "2.0", "id": heard["id"]}
-    if heard["method"] == "tools/call":
-        content = [{"type": "text", "text": json.dumps(heard["params"]["arguments"], sort_keys=True)}]
+    frame = {"jsonrpc": "2.0", "id": message["id"]}
+    if message["method"] == "tools/call":
+        content = [
+            {
+                "type": "text",
+                "text": json.dumps(message["params"]["arguments"], sort_keys=True),
+            }
+        ]
         return {**frame, "result": {"content": content}}
-    if heard["method"] in RESULTS:
-        return {**frame, "result": RESULTS[heard["method"]]}
+    if message["method"] in RESULTS:
+        return {**frame, "result": RESULTS[message["method"]]}
     return {**frame, "error": {"code": -32601, "message": "Method not found"}}
 
 
 def over_stdio(diary: Path, how: str) -> None:
-    begun = spoiled = False
+    has_begun = spoiled = False
     for line in sys.stdin:
         with diary.open("a") as file:
             file.write(line)
-        heard = json.loads(line)
-        begun = begun or (heard.get("method") == "initialize" and not spoiled)
-        if not begun and how == "ends":
+        message = json.loads(line)
+        has_begun = has_begun or (message.get("method") == "initialize" and not spoiled)
+        if not has_begun and how == "ends":
             sys.exit("Error: expected initialize request")
-        if not begun and how == "rubbish":
+        if not has_begun and how == "rubbish":
             print("panicked at src/main.rs: \x1b[31m{not json", flush=True)
             sys.exit(101)
-        if not begun and how == "hangs":
+        if not has_begun and how == "hangs":
             continue
-        if not begun and how == "spoiled":  # refuses the handshake, too, once another request came before it
+        if (
+            not has_begun and how == "spoiled"
+        ):  # also refuses the handshake after an earlier request
             spoiled = True
             error = {"code": -32600, "message": "Invalid state"}
-            print(json.dumps({"jsonrpc": "2.0", "id": heard["id"], "error": error}), flush=True)
+            print(
+                json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}),
+                flush=True,
+            )
             continue
-        if (reply := answer(heard)) is not None:
+        if (reply := answer(message)) is not None:
             print(json.dumps(reply), flush=True)
 
 
@@ -74,8 +87,8 @@ def over_http(diary: Path, how: str) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             with diary.open("ab") as file:
                 file.write(body + b"\n")
-            heard = json.loads(body)
-            if heard["method"] == "server/discover":
+            message = json.loads(body)
+            if message["method"] == "server/discover":
                 if how == "ends":
                     self.close_connection = True
                     return
@@ -87,13 +100,18 @@ def over_http(diary: Path, how: str) -> None:
                 if how == "fails":
                     self._send(500, b"", "text/plain")
                     return
-            reply = answer(heard)
-            self._send(202 if reply is None else 200, json.dumps(reply).encode() if reply else b"")
+            reply = answer(message)
+            self._send(
+                202 if reply is None else 200,
+                json.dumps(reply).encode() if reply else b"",
+            )
 
         def do_GET(self) -> None:
             self._send(405, b"")
 
-        def _send(self, status: int, body: bytes, kind: str = "application/json") -> None:
+        def _send(
+            self, status: int, body: bytes, kind: str = "application/json"
+        ) -> None:
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(body)))

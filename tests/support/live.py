@@ -1,4 +1,4 @@
-"""The running program in tests: a real agent behind it, a scripted model, and ways to wait for a state."""
+"""The running program with a scripted model, and helpers to wait for states."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -12,28 +12,32 @@ from typing import Any
 from textual.pilot import Pilot
 
 from foldline.agent import Agent
-from foldline.context.budget import BudgetSettings
 from foldline.history import Session
 from foldline.llm import Chunk, Request, RetryChunk, TextChunk, ThinkingChunk
 from foldline.protocol import AssistantMessage, Entry
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks.block import Block
-from support.agents import PATIENCE, PlayedLLM, said
+from foldline.view.budget import BudgetSettings
+from support.agents import PATIENCE, PlayedLLM, reply
 from support.chat_app import Clock, screen_text
 
 AT_THE_THRESHOLD = BudgetSettings(soft_ratio=1)
-"""No fold at the end of a turn: a test says itself when one is due."""
+"""Never compacts at the end of a turn; tests start compactions themselves."""
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 FULL = "All there is to know about it, again and again. " * 152
 """A prompt of about 2,000 tokens."""
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """An answer the test speaks itself: words as it puts them, `end()` when it has said all, or with
-    another message than its words."""
+class StreamedAnswer:
+    """An answer streamed by the test.
 
-    pieces: asyncio.Queue[Chunk | AssistantMessage | None] = field(default_factory=asyncio.Queue)
+    `say` and `think` add words; `end()` completes the answer, or replaces it with another message.
+    """
+
+    pieces: asyncio.Queue[Chunk | AssistantMessage | None] = field(
+        default_factory=asyncio.Queue
+    )
 
     def say(self, text: str) -> None:
         self.pieces.put_nowait(TextChunk(text))
@@ -41,20 +45,20 @@ class Spoken:
     def think(self, text: str) -> None:
         self.pieces.put_nowait(ThinkingChunk(text))
 
-    def again(self, sentence: str, seconds: float = 1.0, attempt: int = 1) -> None:
-        """The request failed, and is sent once more after so many seconds."""
+    def retry(self, sentence: str, seconds: float = 1.0, attempt: int = 1) -> None:
+        """Report that the request failed and is retried in `seconds`."""
         self.pieces.put_nowait(RetryChunk(sentence, seconds, attempt, 3))
 
     def end(self, message: AssistantMessage | None = None) -> None:
         self.pieces.put_nowait(message)
 
 
-class SpeakingLLM(PlayedLLM):
-    """Plays `Spoken` answers, too."""
+class StreamingLLM(PlayedLLM):
+    """Scripted model that also plays `Spoken` answers."""
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         plays = self.script if request.tools else self._summaries
-        if not plays or not isinstance(plays[0], Spoken):
+        if not plays or not isinstance(plays[0], StreamedAnswer):
             async for chunk in super().stream(request):
                 yield chunk
             return
@@ -70,13 +74,15 @@ class SpeakingLLM(PlayedLLM):
             elif isinstance(piece, RetryChunk):
                 text = ""
             yield piece
-        yield self._answer(request, said(text))
+        yield self._answer(request, reply(text))
 
 
 class Live:
-    """A running program and what a test asks of it."""
+    """A running program, with queries and actions for tests."""
 
-    def __init__(self, app: FoldlineApp, pilot: Pilot[None], llm: PlayedLLM, agent: Agent) -> None:
+    def __init__(
+        self, app: FoldlineApp, pilot: Pilot[None], llm: PlayedLLM, agent: Agent
+    ) -> None:
         self.app = app
         self.pilot = pilot
         self.llm = llm
@@ -88,11 +94,13 @@ class Live:
 
     @property
     def screen(self) -> list[str]:
-        return screen_text(self.app)
+        """The rows of the screen; empty if it has just been opened and has no layout yet."""
+        strips = self.app.screen._compositor.render_strips()
+        return screen_text(self.app) if len(strips) == self.app.size.height else []
 
     @property
     def text(self) -> str:
-        """The whole screen, right ends stripped."""
+        """The whole screen, without trailing blanks."""
         return "\n".join(line.rstrip() for line in self.screen)
 
     @property
@@ -110,29 +118,31 @@ class Live:
         return self.app.chat.prompt.editor.text
 
     def transcript_rows(self) -> list[str]:
-        """The rows of the transcript, without rails, scroll bar and side list."""
+        """The rows of the transcript, without gutters, scroll bar and sidebar."""
         view = self.app.chat.transcript
         width, region = view.size.width - 1, view.region
-        return [line[3:width].rstrip() for line in self.screen[region.y : region.bottom]]
+        return [
+            line[3:width].rstrip() for line in self.screen[region.y : region.bottom]
+        ]
 
-    def rails(self) -> str:
-        """The signs of the rail, from the top row to the last."""
+    def gutters(self) -> str:
+        """The gutter's characters, from the top row to the last."""
         region = self.app.chat.transcript.region
         return "".join(line[1] for line in self.screen[region.y : region.bottom])
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Until something is so; what has been drawn by then is on the screen."""
+        """Wait until a condition holds and is drawn."""
         async with asyncio.timeout(PATIENCE):
             while not condition():
                 await asyncio.sleep(0.005)
         await self.pilot.pause()
 
     async def drawn(self) -> None:
-        """Until nothing is left to be drawn."""
+        """Wait until everything is drawn."""
         await self.until(lambda: self.app.chat.presenter.settled)
 
     async def at_rest(self) -> None:
-        """Until nothing runs, no prompt is under way, and all is drawn."""
+        """Wait until no task and no prompt is pending, and everything is drawn."""
         runner = self.app.runner
         assert runner is not None
         await self.until(
@@ -153,7 +163,7 @@ class Live:
         await self.pilot.press("enter")
 
     async def ask(self, text: str) -> None:
-        """Send a prompt and wait until all it sets off has ended."""
+        """Send a prompt and wait until its turn and all it triggers have ended."""
         count = len(self.entries)
         await self.enter(text)
         await self.until(lambda: len(self.entries) > count)
@@ -164,7 +174,7 @@ class Live:
 
 
 def session_in(folder: Path, session_id: str = "20260314-120000-abcd") -> Session:
-    """A new session whose entries were all written at noon."""
+    """Create a session with all entries dated noon."""
     folder.mkdir(exist_ok=True, parents=True)
     home = folder.parent / f"{folder.name}-home"
     return Session.create(folder, home=home, now=lambda: NOON, session_id=session_id)
@@ -187,27 +197,31 @@ async def live(
     llm: PlayedLLM | None = None,
     **options: Any,
 ) -> AsyncIterator[Live]:
-    """The program with its session open, at rest."""
-    model = llm or SpeakingLLM(*script, window=window, summaries=summaries)
-    given = {
+    """Start the program with its session open, and wait until it is idle."""
+    model = llm or StreamingLLM(*script, window=window, summaries=summaries)
+    settings = {
         "approvals": "all",
         "budget": AT_THE_THRESHOLD,
         "interactive": True,
-        "compaction": "summary",  # its drafts take time, and can be looked at
+        "compaction": "summary",  # its drafts take time, so that tests can look at them
         **options,
     }
-    agent = Agent(session or session_in(folder), llm=model, **given)
+    agent = Agent(session or session_in(folder), llm=model, **settings)
 
-    def another(file: str, here: Path, ask: Callable[[str], bool]) -> tuple[Callable[[], Agent], Path]:
-        beside = (
+    def another(
+        file: str, here: Path, ask: Callable[[str], bool]
+    ) -> tuple[Callable[[], Agent], Path]:
+        sibling = (
             Session.open(Path(file), cwd=here)
             if file
             else session_in(folder, f"20260314-1201{next(numbers):02}-more")
         )
-        return lambda: Agent(_claimed(beside), llm=model, **given), here
+        return lambda: Agent(_claimed(sibling), llm=model, **settings), here
 
     numbers = count()
-    app = FoldlineApp(lambda: agent, root=folder, clock=clock or Clock(), another=another)
+    app = FoldlineApp(
+        lambda: agent, root=folder, clock=clock or Clock(), another=another
+    )
     async with app.run_test(size=size) as pilot:
         running = Live(app, pilot, model, agent)
         await running.until(lambda: app.runner is not None)

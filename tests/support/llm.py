@@ -1,4 +1,4 @@
-"""A scripted model: streams what it is told to, and keeps every request it gets."""
+"""A scripted model that records its requests."""
 
 import asyncio
 from collections import deque
@@ -17,18 +17,24 @@ from foldline.llm import (
     TextChunk,
     ThinkingChunk,
 )
-from foldline.protocol import AssistantMessage, ThinkingPart, ToolCallPart, Usage, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    ThinkingPart,
+    ToolCallPart,
+    Usage,
+    text_parts,
+)
 
 
 class Silence(Enum):
-    """A stream that begins and then says nothing until it is cancelled."""
+    """Script step: open a stream, then hang until cancelled."""
 
     HANG = "hang"
 
 
 HANG = Silence.HANG
 Step = str | AssistantMessage | LLMError | Silence
-"""What one request gets: a text, a whole answer, a failure, or silence."""
+"""The reaction to one request: a text, a whole answer, a failure, or silence."""
 
 
 def answer(text: str, **fields: object) -> AssistantMessage:
@@ -37,9 +43,12 @@ def answer(text: str, **fields: object) -> AssistantMessage:
 
 EMPTY = answer("")
 WHITESPACE = answer(" \n\t ")
-THINKING_ONLY = AssistantMessage(parts=(ThinkingPart(text="I should sum this up."),), stop_reason="stop")
+THINKING_ONLY = AssistantMessage(
+    parts=(ThinkingPart(text="I should sum this up."),), stop_reason="stop"
+)
 TOOL_CALL = AssistantMessage(
-    parts=(*text_parts("I look first."), ToolCallPart(call_id="x", name="read")), stop_reason="tool_calls"
+    parts=(*text_parts("I look first."), ToolCallPart(call_id="x", name="read")),
+    stop_reason="tool_calls",
 )
 CUT_OFF = answer("## Goal\nTo finish the sen", stop_reason="length")
 TOO_LONG = answer("All of it, in my own words, and then some. " * 20_000)
@@ -61,11 +70,13 @@ def refusal() -> LLMError:
 
 
 class ScriptedLLM:
-    """Plays its script, one step a request; `always` answers what comes after it."""
+    """Plays its script, one step per request; `always` answers all later ones."""
 
     dialect = "scripted"
 
-    def __init__(self, *script: Step, always: Step | None = None, window: int = 1_000_000) -> None:
+    def __init__(
+        self, *script: Step, always: Step | None = None, window: int = 1_000_000
+    ) -> None:
         self.info = ModelInfo(id="scripted", window=window)
         self.requests: list[Request] = []
         self.silent = asyncio.Event()
@@ -90,7 +101,9 @@ class ScriptedLLM:
             case Silence():
                 await self._hang()
             case str():
-                async for chunk in self._say(answer(step, usage=Usage(input=100, output=10))):
+                async for chunk in self._say(
+                    answer(step, usage=Usage(input=100, output=10))
+                ):
                     yield chunk
             case _:
                 async for chunk in self._say(step):
@@ -117,4 +130,4 @@ class ScriptedLLM:
         return self.info
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""

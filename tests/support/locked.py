@@ -1,7 +1,7 @@
-"""Folders that may not be entered, for root as well: one thread lays its right to pass over modes aside.
+"""Folders without access, even for root: drops a thread's right to ignore file modes.
 
-On Linux it gives up CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH (`capset(2)`), as do threads it starts;
-what is 0000 then is closed to its owner, too. Other users are kept out by modes alone.
+On Linux the thread gives up CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH (`capset(2)`), and so do threads it
+starts; a folder of mode 0000 is then closed to its owner. Other users are subject to modes anyway.
 """
 
 import ctypes
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _VERSION = 0x20080522
-"""Of `capset(2)`: capabilities in two words of 32 bits."""
+"""Version of `capset(2)` with capabilities in two 32-bit words."""
 _PASS_OVER_MODES = 1 << 1 | 1 << 2
 
 
@@ -28,18 +28,24 @@ class _Words(ctypes.Structure):
 
 @contextmanager
 def modes_hold() -> Iterator[None]:
-    """Within it, modes hold for this thread, and those it starts, whoever runs it."""
+    """Enforce file modes in this thread and those it starts, for root too."""
     if os.geteuid() != 0:
         yield
         return
     libc = ctypes.CDLL(None, use_errno=True)
     header, words = _Header(_VERSION, 0), (_Words * 2)()
-    assert libc.capget(ctypes.byref(header), words) == 0, os.strerror(ctypes.get_errno())
+    assert libc.capget(ctypes.byref(header), words) == 0, os.strerror(
+        ctypes.get_errno()
+    )
     before = words[0].effective
     words[0].effective = before & ~_PASS_OVER_MODES
-    assert libc.capset(ctypes.byref(header), words) == 0, os.strerror(ctypes.get_errno())
+    assert libc.capset(ctypes.byref(header), words) == 0, os.strerror(
+        ctypes.get_errno()
+    )
     try:
         yield
     finally:
         words[0].effective = before
-        assert libc.capset(ctypes.byref(header), words) == 0, os.strerror(ctypes.get_errno())
+        assert libc.capset(ctypes.byref(header), words) == 0, os.strerror(
+            ctypes.get_errno()
+        )

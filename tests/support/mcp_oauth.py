@@ -1,4 +1,4 @@
-"""A small authorisation server for tests, beside the tool server: who comes to its page is let in at once."""
+"""A small authorisation server for tool servers; it approves every client."""
 
 import secrets
 import time
@@ -18,7 +18,7 @@ from pydantic import AnyHttpUrl
 
 
 class Authority:
-    """Keeps clients, codes and tokens in memory, and notes what is done."""
+    """Keeps clients, codes and tokens in memory, and notes each request."""
 
     def __init__(self, seconds: int, note: Any) -> None:
         self._seconds = seconds
@@ -35,7 +35,9 @@ class Authority:
         self._note(registered=[str(uri) for uri in client_info.redirect_uris or ()])
         self._clients[str(client_info.client_id)] = client_info
 
-    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
         code = AuthorizationCode(
             code=secrets.token_hex(16),
             scopes=params.scopes or [],
@@ -47,7 +49,9 @@ class Authority:
             resource=params.resource,
         )
         self._codes[code.code] = code
-        return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
+        return construct_redirect_uri(
+            str(params.redirect_uri), code=code.code, state=params.state
+        )
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
@@ -67,7 +71,10 @@ class Authority:
         return self._refresh.get(refresh_token)
 
     async def exchange_refresh_token(
-        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+        self,
+        client: OAuthClientInformationFull,
+        refresh_token: RefreshToken,
+        scopes: list[str],
     ) -> OAuthToken:
         del self._refresh[refresh_token.token]
         self._note(tokens="by refresh")
@@ -81,14 +88,22 @@ class Authority:
 
     def _issued(self, client_id: str, scopes: list[str]) -> OAuthToken:
         token, more = secrets.token_hex(16), secrets.token_hex(16)
-        until = int(time.time()) + 3600  # the client is told less: it has to ask again before it is refused
-        self._tokens[token] = AccessToken(token=token, client_id=client_id, scopes=scopes, expires_at=until)
-        self._refresh[more] = RefreshToken(token=more, client_id=client_id, scopes=scopes)
-        return OAuthToken(access_token=token, expires_in=self._seconds, refresh_token=more)
+        until = (
+            int(time.time()) + 3600
+        )  # longer than the client is told: it refreshes before a refusal
+        self._tokens[token] = AccessToken(
+            token=token, client_id=client_id, scopes=scopes, expires_at=until
+        )
+        self._refresh[more] = RefreshToken(
+            token=more, client_id=client_id, scopes=scopes
+        )
+        return OAuthToken(
+            access_token=token, expires_in=self._seconds, refresh_token=more
+        )
 
 
 def oauth_of(port: int, seconds: int, note: Any) -> dict[str, Any]:
-    """What makes the app of a tool server want tokens, and give them."""
+    """Return the server arguments that require tokens and issue them."""
     here = f"http://127.0.0.1:{port}"
     authority: Any = Authority(seconds, note)
     settings = AuthSettings(

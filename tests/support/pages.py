@@ -1,9 +1,8 @@
-"""A session that was read from another agent's file, as a page of text: every entry, and every view."""
+"""An imported session as a page of text: every entry, and every view."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from foldline.context.projection import Projection
 from foldline.formats import ForeignSession
 from foldline.history import Damage
 from foldline.protocol import (
@@ -21,9 +20,19 @@ from foldline.protocol import (
     ToolCallPart,
     Written,
 )
+from foldline.view.projection import Projection
 
-_LEFT_OUT = {"index", "type", "at", "parts", "head", "first_kept_index", "replaced", "summary"}
-"""Fields that stand elsewhere on the page."""
+_LEFT_OUT = {
+    "index",
+    "type",
+    "at",
+    "parts",
+    "head",
+    "first_kept_index",
+    "replaced",
+    "summary",
+}
+"""Fields shown elsewhere on the page."""
 _KINDS = {
     TextPart: "text",
     ThinkingPart: "thinking",
@@ -34,7 +43,7 @@ _KINDS = {
 
 
 def page_of(session: ForeignSession) -> str:
-    """The whole of it: what it is of, each entry, the view after each change, the notes, its subagents."""
+    """Return the page: header, entries, the view after each change, notes, subagents."""
     return "\n".join(_lines(session)) + "\n"
 
 
@@ -51,7 +60,9 @@ def _lines(session: ForeignSession) -> Iterator[str]:
     before = None
     for entry in session.entries:
         projection.append(entry)
-        yield f"{entry.index} {entry.type}" + (f" {entry.at}" if entry.at not in (None, before) else "")
+        yield f"{entry.index} {entry.type}" + (
+            f" {entry.at}" if entry.at not in (None, before) else ""
+        )
         before = entry.at or before
         yield from _entry(entry)
         if isinstance(entry, Compaction | Clear | Edit | Revert):
@@ -65,7 +76,9 @@ def _lines(session: ForeignSession) -> Iterator[str]:
 
 def _entry(entry: Entry) -> Iterator[str]:
     fields = entry.model_dump(mode="json", exclude_defaults=True)
-    for name, value in _flat({key: value for key, value in fields.items() if key not in _LEFT_OUT}):
+    for name, value in _flat(
+        {key: value for key, value in fields.items() if key not in _LEFT_OUT}
+    ):
         yield f"  {name}: {value}"
     for part in entry.parts if isinstance(entry, BaseMessage) else ():
         yield from _part(part)
@@ -83,7 +96,13 @@ def _part(part: Part) -> Iterator[str]:
 
 def _compaction(entry: Compaction) -> Iterator[str]:
     for piece in (*entry.head, *entry.replaced):
-        fields = dict(_flat(piece.model_dump(mode="json", exclude_defaults=True, exclude={"message"})))
+        fields = dict(
+            _flat(
+                piece.model_dump(
+                    mode="json", exclude_defaults=True, exclude={"message"}
+                )
+            )
+        )
         named = "".join(f" {name}={value}" for name, value in fields.items())
         if isinstance(piece, Written):
             yield from _block(f"  written{named}", piece.message.text)
@@ -99,15 +118,25 @@ def _block(head: str, text: str) -> Iterator[str]:
 
 
 def _flat(fields: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Fields of fields by dotted names."""
+    """Flatten nested fields to dotted names."""
     for name, value in fields.items():
         if isinstance(value, dict) and value and not prefix.count("."):
             yield from _flat(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", value if isinstance(value, int | float) else repr(value)
+            yield (
+                f"{prefix}{name}",
+                value if isinstance(value, int | float) else repr(value),
+            )
 
 
 def _view(projection: Projection) -> str:
-    """The items in their order; `*` for a summary, `~` for a text that stands in place of another."""
-    marks = ("*" if item.written else "~" if item.content is not None else "" for item in projection.view)
-    return " ".join(f"{item.index}{mark}" for item, mark in zip(projection.view, marks, strict=True)) or "-"
+    """Return the items in order; `*` marks a summary, `~` a replaced text."""
+    names: list[str] = []
+    for item in projection.view:
+        mark = ""
+        if item.written:
+            mark = "*"
+        elif item.content is not None:
+            mark = "~"
+        names.append(f"{item.index}{mark}")
+    return " ".join(names) or "-"

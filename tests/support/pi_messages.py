@@ -1,4 +1,4 @@
-"""Messages of a recorded pi session, read without any of the product's readers."""
+"""Messages of a recorded pi session, read without the product's readers."""
 
 import json
 from pathlib import Path
@@ -15,12 +15,14 @@ from foldline.protocol import (
 
 
 def pi_messages(path: Path) -> list[BaseMessage]:
-    records = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
-    found: list[BaseMessage] = []
+    records = (
+        json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()
+    )
+    messages: list[BaseMessage] = []
     for record in records:
         if isinstance(record.get("message"), dict):
-            found += _message(record["message"], len(found))
-    return found
+            messages += _message(record["message"], len(messages))
+    return messages
 
 
 def _message(message: dict, index: int) -> list[BaseMessage]:
@@ -56,5 +58,7 @@ def _part(raw: dict) -> list:
             return [ThinkingPart(text=raw.get("thinking", ""))]
         case "toolCall":
             arguments = json.dumps(raw["arguments"])
-            return [ToolCallPart(call_id=raw["id"], name=raw["name"], arguments=arguments)]
+            return [
+                ToolCallPart(call_id=raw["id"], name=raw["name"], arguments=arguments)
+            ]
     return []

@@ -1,4 +1,4 @@
-"""The Compact preview in a bare program, and proposals made by the real engine to show in it."""
+"""The compaction preview in a minimal app, and proposals of the real engine."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
@@ -15,9 +15,8 @@ from foldline.compaction import (
     SummaryCompaction,
     propose,
 )
-from foldline.context.budget import Budget
-from foldline.context.ledger import Ledger
 from foldline.llm import Chunk, Request
+from foldline.memory.ledger import Ledger
 from foldline.protocol import Reason, Usage
 from foldline.protocol.operations import Operation, ReviseProposal
 from foldline.tui.base_app import BaseApp
@@ -25,13 +24,18 @@ from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.preview import PreviewState
 from foldline.tui.preview.screen import PreviewScreen
 from foldline.tui.themes import DEFAULT_THEME
+from foldline.view.budget import Budget
 from support.chat_app import Clock
 from support.history import call, modified, read
 from support.llm import ScriptedLLM, Step, answer
 from support.stories import Story
 
 BUDGET = Budget(
-    window=16_384, reserve_tokens=2_048, keep_recent_tokens=700, max_summary_tokens=1_600, soft_ratio=0.75
+    window=16_384,
+    reserve_tokens=2_048,
+    keep_recent_tokens=700,
+    max_summary_tokens=1_600,
+    soft_ratio=0.75,
 )
 LONG = "what the command said, line after line: all is well\n" * 60
 """About 800 tokens."""
@@ -44,7 +48,7 @@ POST /orders idempotent per customer
 ## Next Steps
 1. the same for cancel
 2. docs, changelog"""
-BEGUN = """## Original Request
+DIVIDED_NOTES = """## Original Request
 Make cancel idempotent, too
 
 ## Early Progress
@@ -52,23 +56,35 @@ Make cancel idempotent, too
 
 
 class NoteTaker(ScriptedLLM):
-    """Writes the notes that are asked for: those of a divided turn have headings of their own."""
+    """Scripted model that writes the requested notes.
+
+    Notes for a divided turn have their own headings.
+    """
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        asked = "## Original Request" in request.messages[-1].text
-        self._always = answer(BEGUN if asked else NOTES, usage=Usage(input=9_700, cached=9_400, output=90))
+        is_divided = "## Original Request" in request.messages[-1].text
+        self._always = answer(
+            DIVIDED_NOTES if is_divided else NOTES,
+            usage=Usage(input=9_700, cached=9_400, output=90),
+        )
         async for chunk in super().stream(request):
             yield chunk
 
 
 def orders() -> Story:
-    """Three turns to fold, each with a fact of its own, and one with two steps that stays."""
-    story = Story().system("You are careful.").instructions("Money is counted in cents.")
+    """Three turns to compact, each with a fact, and a kept one with two steps."""
+    story = (
+        Story().system("You are careful.").instructions("Money is counted in cents.")
+    )
     story.user("Contract with the mobile team: the key is a UUID").assistant("Noted.")
     story.edit("pin", 2)
     story.user("Measure the endpoint. Never touch the payments table.")
     story.tool(
-        "bash", LONG + "p95 412 ms", command="k6 run --vus 50 load.js", brief="exit 0", said="I measure."
+        "bash",
+        LONG + "p95 412 ms",
+        command="k6 run --vus 50 load.js",
+        brief="exit 0",
+        intro="I measure.",
     )
     story.assistant("p95 is 412 ms with 50 users.")
     story.user("Try the migration on staging")
@@ -77,7 +93,7 @@ def orders() -> Story:
         LONG + "asyncpg.exceptions.LockNotAvailableError: could not obtain lock",
         command='PGOPTIONS="-c lock_timeout=2s" alembic upgrade head',
         brief="exit 1",
-        said="I try it.",
+        intro="I try it.",
     )
     story.assistant("It needs `OrderReplayed` and a lock timeout.")
     story.user("Fix the service")
@@ -90,14 +106,19 @@ def orders() -> Story:
     )
     story.assistant(
         "two changes",
-        calls=[call("edit", path="src/shop/orders/service.py"), call("write", path="migrations/0042.py")],
+        calls=[
+            call("edit", path="src/shop/orders/service.py"),
+            call("write", path="migrations/0042.py"),
+        ],
     )
-    story.answer("done", brief="+9 −6", files=[modified("src/shop/orders/service.py", 9, 6)])
+    story.answer(
+        "done", brief="+9 −6", files=[modified("src/shop/orders/service.py", 9, 6)]
+    )
     story.answer("done", brief="24 lines", files=[modified("migrations/0042.py", 24)])
     return story.assistant("Done. A retry now gets the first order back.")
 
 
-async def proposed(
+async def proposal_for(
     story: Any,
     *script: Step,
     strategy: CompactionStrategy | None = None,
@@ -108,11 +129,13 @@ async def proposed(
     model: str = "scripted",
     ledger: bool = False,
 ) -> Proposal:
-    """What the engine makes of a story; without a script the model writes `NOTES`. Stories are so short that
-    their `ledger` has room for all of them: only where that is wanted."""
+    """Return the engine's proposal for a story; without a script the model writes `NOTES`.
+
+    `ledger` is off by default: the ledger of a short story would hold everything.
+    """
     llm = NoteTaker(*script)
     llm.info = replace(llm.info, id=model)
-    made = await propose(
+    proposal = await propose(
         story.projection(),
         strategy=strategy or SummaryCompaction(),
         llm=llm,
@@ -122,27 +145,36 @@ async def proposed(
         overhead=overhead,
         ledger=None if ledger else SessionLedger(Ledger(score=lambda *_: 0.0)),
     )
-    assert made is not None
-    return made
+    assert proposal is not None
+    return proposal
 
 
 def index_of(proposal: Proposal, words: str) -> int:
-    """The entry of the view that begins with these words."""
-    return next(item.index for item in proposal.view if item.message.text.startswith(words))
+    """Return the index of the view's entry that begins with `words`."""
+    return next(
+        item.index for item in proposal.view if item.message.text.startswith(words)
+    )
 
 
 class PreviewApp(BaseApp[None]):
-    """The smallest program around a preview; what that posts is kept, and carried out where that asks no
-    model, as the program does it."""
+    """Minimal app around a preview.
+
+    It records the preview's messages, and carries out operations that need no model.
+    """
 
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE = False
 
-    def __init__(self, state: PreviewState, *, clock: Clock | None = None, revises: bool = True) -> None:
+    def __init__(
+        self, state: PreviewState, *, clock: Clock | None = None, revises: bool = True
+    ) -> None:
         super().__init__(DEFAULT_THEME)
         self.clock = clock or Clock()
         self.preview = PreviewScreen(
-            "shop-api ▸ Idempotent orders", self.asked, clock=self.clock, state=state
+            "shop-api ▸ Idempotent orders",
+            self.carry_out,
+            clock=self.clock,
+            state=state,
         )
         self.revises = revises
         self.posted: list[Any] = []
@@ -154,28 +186,32 @@ class PreviewApp(BaseApp[None]):
         self.preview.show(replace(self.preview.state, **changes))
 
     def revise(self, change: Callable[[Proposal], Proposal]) -> None:
-        made = self.preview.state.proposal
-        if not self.revises or made is None:
+        proposal = self.preview.state.proposal
+        if not self.revises or proposal is None:
             return
         try:
-            self.show(proposal=change(made), error="")
+            self.show(proposal=change(proposal), error="")
         except CompactionFailed as failure:
             self.show(error=str(failure))
 
-    def asked(self, operation: Operation) -> None:
-        """Carries out an operation as the agent does, where it needs no model."""
+    def carry_out(self, operation: Operation) -> None:
+        """Carry out an operation as the agent does, if it needs no model."""
         self.posted.append(operation)
         if not isinstance(operation, ReviseProposal):
             return
         pins = None if operation.pins is None else frozenset(operation.pins)
         if operation.notes is not None or pins is not None or operation.ledger:
-            self.revise(lambda made: made.revised(notes=operation.notes, pins=pins, ledger=operation.ledger))
+            self.revise(
+                lambda proposal: proposal.revised(
+                    notes=operation.notes, pins=pins, ledger=operation.ledger
+                )
+            )
         if operation.first_kept_index is not None:
             index = operation.first_kept_index
-            self.revise(lambda made: made.moved(index))
-        made = self.preview.state.proposal
-        if operation.focus is not None and self.revises and made is not None:
-            self.show(proposal=made.out_of_date(), focus=operation.focus)
+            self.revise(lambda proposal: proposal.moved(index))
+        proposal = self.preview.state.proposal
+        if operation.focus is not None and self.revises and proposal is not None:
+            self.show(proposal=proposal.out_of_date(), focus=operation.focus)
 
     @on(CancelRequested)
     @on(EntryWanted)
@@ -198,11 +234,17 @@ def chinese_orders() -> Story:
             path=path,
             files=[read(path)],
             brief="九十行",
-            said="先读取 👩‍💻",
+            intro="先读取 👩‍💻",
         )
     story.assistant("运行 `pytest -k 重试` 失败:p95 412 ms。")
     story.user("好的,就这样做。e\u0301 🇨🇳")
-    story.tool("bash", "通过\n" * 60, command="运行 全部 测试 --详细", brief="通过 31 个", said="运行测试")
+    story.tool(
+        "bash",
+        "通过\n" * 60,
+        command="运行 全部 测试 --详细",
+        brief="通过 31 个",
+        intro="运行测试",
+    )
     return story.assistant("完成。重试现在返回第一个订单。")
 
 

@@ -1,4 +1,4 @@
-"""Processes that commands start: whether they still run, and their numbers as they wrote them."""
+"""Processes started by commands: their pids, and whether they run."""
 
 import asyncio
 import contextlib
@@ -14,18 +14,20 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
     return True
 
 
-async def gone(pid: int) -> None:
+async def process_ended(pid: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while is_running(pid):
             await asyncio.sleep(0.005)
 
 
 async def pids(path: Path, count: int) -> list[int]:
-    """The numbers a command wrote, once it has written so many."""
+    """Wait for `count` pids written by a command, and return them."""
     async with asyncio.timeout(PATIENCE):
         while len(numbers_in(path)) < count:
             await asyncio.sleep(0.005)
@@ -33,6 +35,6 @@ async def pids(path: Path, count: int) -> list[int]:
 
 
 def numbers_in(path: Path) -> list[int]:
-    """Those whose line is complete."""
+    """Return the numbers on complete lines."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     return [int(line) for line in lines if line.endswith("\n")]

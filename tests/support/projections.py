@@ -1,10 +1,10 @@
-"""All that a projection says, as one value: two projections that say the same are equal."""
+"""The complete state of a projection as a comparable value."""
 
 from dataclasses import dataclass
 
-from foldline.context.projection import Projection
-from foldline.context.view import Fate, ViewItem
 from foldline.protocol import Compaction
+from foldline.view.items import Fate, ViewItem
+from foldline.view.projection import Projection
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class State:
     fates: tuple[Fate, ...]
     pins: frozenset[int]
     tokens: int
-    folds: tuple[int, ...]
+    compactions: tuple[int, ...]
     anchor: object
     ratios: dict[str, float]
 
@@ -24,16 +24,18 @@ class State:
             fates=tuple(projection.fate(entry.index) for entry in projection.entries),
             pins=projection.pins,
             tokens=projection.tokens,
-            folds=tuple(fold.index for fold in projection.compactions()),
-            anchor=projection.anchor,
-            ratios=dict(projection.calibration.ratios),
+            compactions=tuple(
+                compaction.index for compaction in projection.compactions()
+            ),
+            anchor=projection.meter.anchor,
+            ratios=dict(projection.meter.calibration.ratios),
         )
 
 
-def folds_of(projection: Projection) -> list[Compaction]:
-    """Every compaction, undone ones included, with all that its outline leaves out."""
+def compactions_of(projection: Projection) -> list[Compaction]:
+    """Return every compaction in full, undone ones included."""
     return [
-        fold
-        for each in projection.all_compactions
-        if isinstance(fold := projection.entry(each.index), Compaction)
+        compaction
+        for outline in projection.all_compactions
+        if isinstance(compaction := projection.entry(outline.index), Compaction)
     ]

@@ -1,4 +1,4 @@
-"""Ten turns of reading, with any preset, against the server that counts what its cache had."""
+"""Ten turns of reading with any preset, against the server that counts cache hits."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,17 +19,30 @@ class Run:
 
     @property
     def share(self) -> float:
-        """What the cache had of ordinary requests that follow another one: after a compaction, all is new."""
-        asked = [seen for seen in self.requests if seen.body.get("tools")]
-        follow = [after for before, after in pairwise(asked) if after.prompt_tokens > before.prompt_tokens]
+        """Cached share of ordinary requests that follow another one.
+
+        The first request after a compaction is left out: all of it is new.
+        """
+        ordinary = [seen for seen in self.requests if seen.body.get("tools")]
+        follow = [
+            after
+            for before, after in pairwise(ordinary)
+            if after.prompt_tokens > before.prompt_tokens
+        ]
         assert len(follow) > TURNS
-        return sum(seen.cached_tokens for seen in follow) / sum(seen.prompt_tokens for seen in follow)
+        return sum(seen.cached_tokens for seen in follow) / sum(
+            seen.prompt_tokens for seen in follow
+        )
 
 
 async def read_files(
-    folder: Path, preset: str, model: str = "scripted-1", window: int = 200_000, lines: int = 40
+    folder: Path,
+    preset: str,
+    model: str = "scripted-1",
+    window: int = 200_000,
+    lines: int = 40,
 ) -> Run:
-    """Ten prompts, each of which has two files read, one a step."""
+    """Run ten prompts that read two files each, one a step."""
     (folder / "project").mkdir()
     for number in range(2 * TURNS):
         write_lines(folder / "project" / f"part{number}.py", lines)
@@ -39,8 +52,12 @@ async def read_files(
         try:
             for turn in range(TURNS):
                 first, second = f"part{2 * turn}.py", f"part{2 * turn + 1}.py"
-                await agent.prompt(f"Read {first} and {second} one by one and tell me the last line.")
-            compactions = sum(isinstance(entry, Compaction) for entry in agent.session.entries)
+                await agent.prompt(
+                    f"Read {first} and {second} one by one and tell me the last line."
+                )
+            compactions = sum(
+                isinstance(entry, Compaction) for entry in agent.session.entries
+            )
         finally:
             await agent.aclose()
         requests = server.requests()

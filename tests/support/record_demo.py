@@ -1,6 +1,6 @@
-"""Records the session of `foldline demo`: Foldline at work on this repository, on the offline model.
+"""Records the session of `foldline demo`: the offline model works on this repository.
 
-Run from the top of a checkout: `python tests/support/record_demo.py`. Look at the tour afterwards.
+Run from the top of a checkout: `python tests/support/record_demo.py`. Play it afterwards.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from pathlib import Path
 from foldline.agent import Agent
 from foldline.history import Session
 from foldline.llm.offline import OfflineLLM
-from foldline.tui.demo.tour import RECORDING, WINDOW
+from foldline.tui.demo.replay import RECORDING, WINDOW
 
 PROMPTS = (
-    "List src/foldline/context. Never change a file in this session.",
-    "Read src/foldline/context/cut.py",
-    "Search for keep_recent_tokens in src/foldline/context",
-    "Read src/foldline/context/weight.py and tell me what it does",
-    "Read src/foldline/context/compactions.py, then run ls prompts",
-    "Read src/foldline/context/text_search.py",
-    "Read src/foldline/context/stats.py",
+    "List src/foldline/view. Never change a file in this session.",
+    "Read src/foldline/view/cut.py",
+    "Search for keep_recent_tokens in src/foldline/view",
+    "Read src/foldline/view/weight.py and tell me what it does",
+    "Read src/foldline/past/compactions.py, then run ls prompts",
+    "Read src/foldline/text/search.py",
+    "Read src/foldline/past/stats.py",
     "What did we do?",
 )
 
@@ -29,17 +29,28 @@ PROMPTS = (
 async def record(checkout: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "foldline"
-        shutil.copytree(checkout / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            checkout / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__")
+        )
         shutil.copytree(checkout / "prompts", root / "prompts")
         session = Session.create(root, home=Path(folder) / "home")
-        agent = Agent(session, llm=OfflineLLM(WINDOW, pace=0), compaction="summary", approvals="all")
+        agent = Agent(
+            session,
+            llm=OfflineLLM(WINDOW, pace=0),
+            compaction="summary",
+            approvals="all",
+        )
         for prompt in PROMPTS:
             await agent.prompt(prompt)
         await agent.aclose()
         assert session.path is not None
-        RECORDING.write_bytes(session.path.read_bytes().replace(str(root).encode(), b"/home/you/foldline"))
+        RECORDING.write_bytes(
+            session.path.read_bytes().replace(str(root).encode(), b"/home/you/foldline")
+        )
         compactions = len(session.projection.compactions())
-        sys.stderr.write(f"{len(session.entries)} entries, {compactions} compactions -> {RECORDING}\n")
+        sys.stderr.write(
+            f"{len(session.entries)} entries, {compactions} compactions -> {RECORDING}\n"
+        )
 
 
 if __name__ == "__main__":

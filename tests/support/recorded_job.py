@@ -1,8 +1,8 @@
-"""A recorded session worked through once more: the real agent and the real client, against the local server.
+"""A recorded session played again: real agent and client, local server.
 
-The server gives the recorded answers in their order, the tools give back the recorded results, and summaries
-are as long as a model's. So a strategy meets the sizes and the order of real work, and all that is sent and
-paid for is counted by the server. What a view lacks changes nothing of what comes next.
+The server replays the recorded answers and the tools the recorded results; summaries have realistic lengths.
+Strategies thus meet real sizes and orders, and the server counts all traffic. A lossy view does not change
+the later steps.
 """
 
 import asyncio
@@ -20,14 +20,12 @@ from foldline.agent import Agent
 from foldline.agent.tools import Tool, ToolContext, ToolOutcome
 from foldline.compaction import CompactionStrategy, TruncateTurns
 from foldline.compaction.strategy import load_prompt
-from foldline.context.clip import clip_to_tokens
-from foldline.context.view import INTERRUPTED, is_preamble
-from foldline.evaluation.replay import STRIDE, recorded_messages, session_name
 from foldline.formats import read_foreign
 from foldline.history import Session
 from foldline.llm import ToolSpec
 from foldline.llm.dialect import function_name
 from foldline.llm.models import Price
+from foldline.memory.clip import clip_to_tokens
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -42,29 +40,32 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import Event
 from foldline.protocol.messages import json_object
+from foldline.view.items import INTERRUPTED, is_preamble
+from foldline_eval.replay import STRIDE, recorded_messages, session_name
 from support.clients import chat_at
 from support.job import broken_prefixes, uncached
 from support.server_checks import text_of
 from support.server_process import Seen, running_server
 
 UNLIMITED = 10_000_000
-"""The window of a server that holds everything."""
+"""A window that holds every session."""
 _PIECE = 400
-"""Characters of a streamed piece."""
+"""Characters of a streamed chunk."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """An answer and what came back for its calls, by their ids."""
+    """An answer, and the results of its calls by id."""
 
     answer: AssistantMessage
     results: dict[str, str]
 
     @property
     def as_scripted(self) -> dict[str, Any]:
-        """The answer as the server's script takes it."""
+        """The answer in the format of the server's script."""
         calls = [
-            {"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in self.answer.calls
+            {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+            for call in self.answer.calls
         ]
         return {"text": self.answer.text, "tool_calls": calls, "chunk": _PIECE}
 
@@ -77,19 +78,23 @@ class Turn:
 
 @dataclass(frozen=True)
 class RecordedJob:
-    """What is worked through: a recorded session in the form every agent would give it. Of its messages only
-    texts and calls are taken; prompts and answers nothing came after are joined to the next ones."""
+    """A recorded session in a form common to all agents.
+
+    Only texts and calls are used; prompts and answers without a successor are joined to the next ones.
+    """
 
     name: str
     preamble: tuple[BaseMessage, ...]
     turns: tuple[Turn, ...]
 
     def first(self, steps: int) -> "RecordedJob":
-        """The turns that begin within the first so many steps."""
+        """Return the turns that begin within the first `steps` steps."""
         turns = (
             turn
             for turn, before in zip(
-                self.turns, accumulate((len(turn.steps) for turn in self.turns), initial=0), strict=False
+                self.turns,
+                accumulate((len(turn.steps) for turn in self.turns), initial=0),
+                strict=False,
             )
             if before < steps
         )
@@ -101,20 +106,23 @@ class RecordedJob:
 
     @property
     def messages(self) -> tuple[BaseMessage, ...]:
-        """The same as a replay of `foldline eval` takes it."""
-        said: list[BaseMessage] = [*self.preamble]
+        """The messages as `foldline eval` replays them."""
+        result: list[BaseMessage] = [*self.preamble]
         for turn in self.turns:
-            said.append(UserMessage(parts=text_parts(turn.prompt)))
+            result.append(UserMessage(parts=text_parts(turn.prompt)))
             for step in turn.steps:
-                said.append(step.answer)
-                said += [
+                result.append(step.answer)
+                result += [
                     ToolResultMessage(
-                        call_id=call.call_id, name=call.name, parts=text_parts(step.results[call.call_id])
+                        call_id=call.call_id,
+                        name=call.name,
+                        parts=text_parts(step.results[call.call_id]),
                     )
                     for call in step.answer.calls
                 ]
         return tuple(
-            message.model_copy(update={"index": STRIDE * at}) for at, message in enumerate(said, start=1)
+            message.model_copy(update={"index": STRIDE * at})
+            for at, message in enumerate(result, start=1)
         )
 
 
@@ -145,7 +153,14 @@ def _turns(messages: Iterable[BaseMessage]) -> Iterator[Turn]:
                 answer = _as_said(message, before)
                 before = ""
                 if answer.parts:
-                    steps.append(Step(answer, dict.fromkeys((c.call_id for c in answer.calls), INTERRUPTED)))
+                    steps.append(
+                        Step(
+                            answer,
+                            dict.fromkeys(
+                                (c.call_id for c in answer.calls), INTERRUPTED
+                            ),
+                        )
+                    )
             case ToolResultMessage() if steps and message.call_id in steps[-1].results:
                 steps[-1].results[message.call_id] = message.text or "(nothing)"
     if steps:
@@ -153,8 +168,15 @@ def _turns(messages: Iterable[BaseMessage]) -> Iterator[Turn]:
 
 
 def _ended(prompt: Sequence[str], steps: Sequence[Step]) -> Turn:
-    """A turn whose last answer calls nothing, so that the agent ends it: some were broken off."""
-    last = [Step(AssistantMessage(parts=text_parts("(broken off)")), {})] if steps[-1].answer.calls else []
+    """Return a turn that ends with an answer without calls.
+
+    Some recorded turns were broken off; the agent ends a turn at such an answer.
+    """
+    last = (
+        [Step(AssistantMessage(parts=text_parts("(broken off)")), {})]
+        if steps[-1].answer.calls
+        else []
+    )
     return Turn("\n\n".join(prompt), (*steps, *last))
 
 
@@ -177,14 +199,22 @@ def _as_said(message: AssistantMessage, before: str) -> AssistantMessage:
 
 
 class PlayedTool(Tool):
-    """Gives back what the recorded tool of this name gave."""
+    """Returns the recorded results of the tool of this name."""
 
-    def __init__(self, name: str, arguments: Iterable[str], results: dict[str, deque[str]]) -> None:
-        properties = {key: {"type": "string", "description": f"The {key} to work with."} for key in arguments}
-        told = (
-            f"What the recorded agent did with `{name}`. Gives back what it was given then, whole or clipped."
+    def __init__(
+        self, name: str, arguments: Iterable[str], results: dict[str, deque[str]]
+    ) -> None:
+        properties = {
+            key: {"type": "string", "description": f"The {key} to work with."}
+            for key in arguments
+        }
+        description = (
+            f"What the recorded agent did with `{name}`. "
+            "Gives back what it was given then, whole or clipped."
         )
-        self.spec = ToolSpec(name, told, {"type": "object", "properties": properties})
+        self.spec = ToolSpec(
+            name, description, {"type": "object", "properties": properties}
+        )
         self._results = results
 
     def title(self, arguments: dict[str, Any]) -> str:
@@ -205,10 +235,13 @@ def played_tools(job: RecordedJob) -> list[PlayedTool]:
     results: dict[str, dict[str, deque[str]]] = defaultdict(lambda: defaultdict(deque))
     for step in job.steps:
         for call in step.answer.calls:
-            given = call.parsed()
-            arguments[call.name] |= dict.fromkeys(given)
-            results[call.name][_key(given)].append(step.results[call.call_id])
-    return [PlayedTool(name, sorted(keys), results[name]) for name, keys in sorted(arguments.items())]
+            call_arguments = call.parsed()
+            arguments[call.name] |= dict.fromkeys(call_arguments)
+            results[call.name][_key(call_arguments)].append(step.results[call.call_id])
+    return [
+        PlayedTool(name, sorted(keys), results[name])
+        for name, keys in sorted(arguments.items())
+    ]
 
 
 # -- a run -------------------------------------------------------------------------------------------
@@ -216,7 +249,7 @@ def played_tools(job: RecordedJob) -> list[PlayedTool]:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long the server takes, in seconds."""
+    """The server's speed, in seconds."""
 
     step: float = 0.0
     summary: float = 0.0
@@ -235,26 +268,28 @@ AT_ONCE = Pace()
 
 
 @dataclass(frozen=True, repr=False)
-class Worked:
-    """What a run came to."""
+class JobRun:
+    """The figures of a run."""
 
     job: RecordedJob
     window: int
     requests: list[Seen]
-    """All requests, by the server's log."""
+    """All requests, from the server's log."""
     session: Session
     seconds: float
-    """CPU time of this process: of the agent, the client and the playing tools."""
+    """CPU time of agent, client and replayed tools."""
     waits: list[float]
-    """How long each fold took, in seconds."""
+    """Seconds of each compaction."""
     failures: list[str] = field(default_factory=list)
-    """Turns that ended before their recorded end, and why."""
+    """Turns that ended early, and why."""
 
     @property
     def bill(self) -> "Bill":
         requests = self.requests
         summaries = [seen for seen in requests if is_summary(seen.body)]
-        ordinary = [seen for seen in requests if not (seen.rejected or is_summary(seen.body))]
+        ordinary = [
+            seen for seen in requests if not (seen.rejected or is_summary(seen.body))
+        ]
         return Bill(
             requests=len(requests),
             summaries=len(summaries),
@@ -265,7 +300,9 @@ class Worked:
             output=sum(seen.completion_tokens for seen in requests),
             of_summaries=sum(map(uncached, summaries)),
             refused=sum(bool(seen.rejected) for seen in requests),
-            violations=tuple({rule for seen in requests for rule, _ in seen.violations}),
+            violations=tuple(
+                {rule for seen in requests for rule, _ in seen.violations}
+            ),
             broken=tuple(broken_prefixes(ordinary, self.session)),
             failures=tuple(self.failures),
             seconds=self.seconds,
@@ -275,42 +312,44 @@ class Worked:
 
 @dataclass(frozen=True)
 class Bill:
-    """What a run cost, in tokens as the server counts them."""
+    """The cost of a run, in tokens by the server's count."""
 
     requests: int
     summaries: int
-    """Requests for a summary, or a part of one."""
+    """Requests for a summary or a part of one."""
     as_text: int
-    """Of these, those that did not go on from the session, and so found nothing in the cache."""
+    """Those of them that did not extend the session's requests, so that nothing was cached."""
     compactions: int
     input: int
     uncached: int
-    """Input that the server's cache did not have."""
+    """Uncached input."""
     output: int
     of_summaries: int
     """Uncached input of the requests for summaries."""
     refused: int
     """Requests longer than the window."""
     violations: tuple[str, ...]
-    """Rules of the API that requests broke."""
+    """Violations of the API's rules."""
     broken: tuple[str, ...]
-    """Requests that lost their prefix although the view had not changed."""
+    """Requests that lost their prefix without a change of the view."""
     failures: tuple[str, ...]
     seconds: float
     """CPU time of the agent's process."""
     waits: tuple[float, ...]
-    """How long each fold took, in seconds."""
+    """Seconds of each compaction."""
 
     def dollars(self, price: Price) -> float:
         return price.cost(self.uncached, self.input - self.uncached, self.output)
 
 
 def is_summary(body: dict[str, Any]) -> bool:
-    """Whether a request asks for a summary: all others offer tools."""
-    return "tools" not in body or "<summary-request>" in text_of(body["messages"][-1].get("content"))
+    """Return whether a request asks for a summary: all others offer tools."""
+    return "tools" not in body or "<summary-request>" in text_of(
+        body["messages"][-1].get("content")
+    )
 
 
-async def worked(
+async def run_job(
     job: RecordedJob,
     folder: Path,
     *,
@@ -318,10 +357,10 @@ async def worked(
     compaction: CompactionStrategy | str | None = None,
     pace: Pace = AT_ONCE,
     **options: Any,
-) -> Worked:
-    """Works through it, in an empty folder. Without a window, nothing is ever folded."""
+) -> JobRun:
+    """Play the job in an empty folder; without a window, nothing is compacted."""
     folder.mkdir(parents=True)
-    given = {} if window else {"mode": "off"}
+    settings = {} if window else {"mode": "off"}
     size = window or UNLIMITED
     with running_server(window=size, script=pace.script(job)) as server:
         llm = chat_at(server.base_url, model=server.model, window=size)
@@ -334,7 +373,7 @@ async def worked(
             approvals="all",
             interactive=True,
             tools=played_tools(job),
-            **{**given, **options},
+            **{**settings, **options},
         )
         user = _User(agent)
         failures = []
@@ -349,11 +388,13 @@ async def worked(
         finally:
             await agent.aclose()
         seconds = time.process_time() - began
-        return Worked(job, size, server.requests(), session, seconds, user.waits, failures)
+        return JobRun(
+            job, size, server.requests(), session, seconds, user.waits, failures
+        )
 
 
 class _User:
-    """Says "compact now" where folding by itself has stopped, and looks at the clock while a fold is made."""
+    """Compacts by hand when automatic compaction has paused, and times compactions."""
 
     def __init__(self, agent: Agent) -> None:
         self._executor = agent.executor
@@ -376,24 +417,28 @@ class _User:
 
 @dataclass(frozen=True)
 class Cell:
-    """One session under one way of folding, in one window."""
+    """One session with one strategy and window."""
 
     path: Path
     window: int | None
-    """In tokens; None: everything is sent each time."""
+    """In tokens; None: no limit."""
     arm: str
-    """A strategy by its short name, or `truncate`: the oldest turns are left out, down to half the window."""
+    """A strategy's short name, or `truncate`: drop the oldest turns, down to half the window."""
     ahead: bool = False
-    """Whether the next fold is drafted in the background."""
+    """Whether the next compaction is drafted in the background."""
     steps: int = 10_000
-    """How many of the session's are taken; whole turns."""
+    """Steps of the session to play, rounded up to whole turns."""
     pace: Pace = AT_ONCE
 
     def bill(self) -> Bill:
-        """Works through it. Can be called in a process of its own."""
-        strategy = TruncateTurns((self.window or UNLIMITED) // 2) if self.arm == "truncate" else self.arm
+        """Play the job. Can be called in another process."""
+        strategy = (
+            TruncateTurns((self.window or UNLIMITED) // 2)
+            if self.arm == "truncate"
+            else self.arm
+        )
         with TemporaryDirectory(prefix="foldline-job-") as folder:
-            run = worked(
+            run = run_job(
                 recorded_job(self.path).first(self.steps),
                 Path(folder) / "project",
                 window=self.window,

@@ -1,4 +1,7 @@
-"""The runner as the chat drives it, with an editor that takes prompts back, and no screen."""
+"""The runner as the chat drives it, without a screen.
+
+Its editor accepts returned prompts.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent import Agent
-from foldline.context.budget import BudgetSettings
+from foldline.frontend.runner import Runner
 from foldline.protocol import UserMessage, events
 from foldline.protocol.events import Event
-from foldline.tui.runner import Runner
-from support.agents import PlayedLLM, Watch, agent_in, others_done
+from foldline.view.budget import BudgetSettings
+from support.agents import PlayedLLM, Watch, agent_in, other_tasks_done
 
 NO_PHASE = BudgetSettings(soft_ratio=1.0)
 FULL = "All there is to know about it, again and again. " * 145
 
 
 class Editor:
-    """What of the prompt editor the runner sees: it takes a text back where it is empty."""
+    """Stand-in for the prompt editor: accepts a returned prompt if it is empty."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
@@ -35,7 +38,7 @@ class Editor:
 
 
 class DrivenAgent:
-    """A runner, its agent, and everything it announced."""
+    """A runner with its agent and all its events."""
 
     def __init__(self, agent: Agent, watch: Watch, llm: PlayedLLM) -> None:
         self.agent = agent
@@ -54,42 +57,55 @@ class DrivenAgent:
 
     @property
     def prompts(self) -> list[str]:
-        return [entry.text for entry in self.agent.session.entries if isinstance(entry, UserMessage)]
+        return [
+            entry.text
+            for entry in self.agent.session.entries
+            if isinstance(entry, UserMessage)
+        ]
 
     async def finished(self, count: int) -> None:
         await self.watch.first(events.TaskFinished, count)
 
     async def at_rest(self) -> None:
-        """Until nothing runs and no delivery is under way."""
+        """Wait until no task and no delivery is pending."""
         await self.watch.until(lambda: not self.agent.executor.busy)
         while self.runner._delivery is not None and not self.runner._delivery.done():
             await asyncio.wait([self.runner._delivery])
 
 
 @asynccontextmanager
-async def driven(tmp_path: Path, *script: Any, **options: Any) -> AsyncIterator[DrivenAgent]:
-    """A runner with a model that plays this script. Where no `budget` says so, no turn ends in a fold."""
+async def driven_agent(
+    tmp_path: Path, *script: Any, **options: Any
+) -> AsyncIterator[DrivenAgent]:
+    """Start a runner with a model that plays this script.
+
+    By default no turn ends in a compaction.
+    """
     summaries = options.pop("summaries", ())
     options.setdefault("budget", NO_PHASE)
-    options.setdefault("compaction", "summary")  # its drafts take time, and can be looked at
-    played = options.pop("played", PlayedLLM)
-    llm = played(*script, window=options.pop("window", 16_384), summaries=summaries)
+    options.setdefault(
+        "compaction", "summary"
+    )  # its drafts take time, so that tests can look at them
+    llm_class = options.pop("played", PlayedLLM)
+    llm = llm_class(*script, window=options.pop("window", 16_384), summaries=summaries)
     agent, watch = agent_in(tmp_path, llm, **options)
-    made = DrivenAgent(agent, watch, llm)
+    runner = DrivenAgent(agent, watch, llm)
     try:
-        yield made
+        yield runner
     finally:
-        await made.runner.aclose()
-        await others_done()
+        await runner.runner.aclose()
+        await other_tasks_done()
 
 
-async def fill(made: DrivenAgent) -> None:
-    """Prompts until the next one would cross the threshold."""
-    count = len(made.watch.of(events.TaskFinished))
+async def fill(runner: DrivenAgent) -> None:
+    """Send prompts until the next one would cross the threshold."""
+    count = len(runner.watch.of(events.TaskFinished))
     for _ in range(6):
-        made.runner.send(FULL)
+        runner.runner.send(FULL)
         count += 1
-        await made.finished(count)
-        await made.at_rest()
-    assert made.agent.session.projection.all_compactions == []
-    assert made.agent.must_make_room(made.agent.session.projection.view[-2].message.parts)
+        await runner.finished(count)
+        await runner.at_rest()
+    assert runner.agent.session.projection.all_compactions == []
+    assert runner.agent.must_make_room(
+        runner.agent.session.projection.view[-2].message.parts
+    )

@@ -1,4 +1,4 @@
-"""Sandboxes for tests: each engine that this machine has, and a command run in one."""
+"""Sandboxes for tests: the engines of this machine, and commands run in them."""
 
 import os
 import shutil
@@ -19,21 +19,21 @@ from foldline.programs import shell
 EngineName = Literal["bubblewrap", "landlock"]
 
 
-def need(name: EngineName) -> Engine:
-    """The engine of this name; the test is skipped where this machine has none."""
+def require_engine(name: EngineName) -> Engine:
+    """Return the engine of this name; skip the test if it is unavailable."""
     if name == "landlock":
         if landlock_version() < 1:
             pytest.skip("this kernel has no Landlock, or has it switched off")
         return Engine("landlock", "for a test")
-    found = engine_here()
-    if found.name != "bubblewrap":
-        pytest.skip(found.why)
-    return found
+    engine = engine_here()
+    if engine.name != "bubblewrap":
+        pytest.skip(engine.why)
+    return engine
 
 
 @dataclass
-class Tried:
-    """How a command ended, and what it wrote."""
+class SandboxResult:
+    """A command's exit status and output."""
 
     status: int | None
     text: str
@@ -41,8 +41,8 @@ class Tried:
 
 
 @dataclass
-class Trial:
-    """Runs commands in the sandbox of a folder."""
+class SandboxRunner:
+    """Runs commands in a folder's sandbox."""
 
     sandbox: Sandbox
     env: dict[str, str] = field(default_factory=dict)
@@ -51,23 +51,25 @@ class Trial:
     def cwd(self) -> Path:
         return self.sandbox.cwd
 
-    async def run(self, command: str, *words: str) -> Tried:
-        """The command, with `words` as $1, $2, …"""
-        written = bytearray()
+    async def run(self, command: str, *words: str) -> SandboxResult:
+        """Run a command with `words` as $1, $2, …"""
+        output = bytearray()
 
         async def take(piece: bytes) -> bool:
-            written.extend(piece)
+            output.extend(piece)
             return True
 
         argv = [shell(), "-c", command, "sh", *words]
-        async with spawn(argv, self.cwd, environment() | self.env, None, self.sandbox) as child:
+        async with spawn(
+            argv, self.cwd, environment() | self.env, None, self.sandbox
+        ) as child:
             await child.follow(take)
-        text = written.decode("utf-8", "replace")
-        found = self.sandbox.refused(text, failed=True)
-        return Tried(child.status, text, found.words if found else "")
+        text = output.decode("utf-8", "replace")
+        refusal = self.sandbox.blocked(text, failed=True)
+        return SandboxResult(child.status, text, refusal.words if refusal else "")
 
-    async def python(self, code: str, *words: str) -> Tried:
-        """A Python program, with `words` as sys.argv[1], …"""
+    async def python(self, code: str, *words: str) -> SandboxResult:
+        """Run a Python program with `words` as sys.argv[1], …"""
         python = os.path.realpath(shutil.which("python3") or "python3")
         return await self.run('exec "$@"', python, "-c", code, *words)
 
@@ -75,13 +77,13 @@ class Trial:
 @asynccontextmanager
 async def sandbox_in(
     cwd: Path, engine: EngineName, *, may_change: bool = True, **options: Any
-) -> AsyncIterator[Trial]:
-    """The sandbox of a folder, by an engine."""
-    found = need(engine)
+) -> AsyncIterator[SandboxRunner]:
+    """Open the sandbox of a folder with an engine."""
+    available = require_engine(engine)
     sandbox = Sandbox(cwd, SandboxOptions(**options), may_change=lambda: may_change)
     try:
-        sandbox.engine = found
+        sandbox.engine = available
         await sandbox.ready()
-        yield Trial(sandbox)
+        yield SandboxRunner(sandbox)
     finally:
         await sandbox.aclose()

@@ -1,17 +1,17 @@
-"""A scripted OpenAI-compatible server on loopback, in its own process: the instrument of the tests.
+"""A scripted OpenAI-compatible server on loopback, in its own process.
 
     python tests/support/server.py --port 0 --window 32768 [--script FILE] [--log FILE] [--key KEY] [--strict]
 
-prints its port as the first line of stdout, and serves `/v1/models`, `/v1/chat/completions`,
-`/v1/responses` (`server_responses`) and `/v1/messages` (`server_messages`), streamed or not, and, where asked
-for, `/v1/embeddings` (`server_embeddings`). It validates every request, enforces the window, counts tokens
-and cached prefixes itself (`server_checks`), answers by a script (`server_rules`; the default one is a small
-usable model), and logs everything as JSON lines. It ends when its stdin, if a pipe, closes, and after `--ttl`
-seconds. Stdlib only. Tests start it with `running_server`.
+prints its port as the first line of stdout, and serves `/v1/models`, `/v1/chat/completions`, `/v1/responses`
+(`server_responses`) and `/v1/messages` (`server_messages`), streamed or not, and optionally `/v1/embeddings`
+(`server_embeddings`). It validates every request, enforces the window, counts tokens and cached prefixes
+itself (`server_checks`), answers by a script (`server_rules`; the default one is a small usable model), and
+logs everything as JSON lines. It ends when its stdin, if a pipe, closes, and after `--ttl` seconds. Stdlib
+only. Tests start it with `running_server`.
 
-To add a fault: give it a key in an answer's `fault` (documented in `server_rules`) and a branch in
-`Handler.fault` if it replaces the answer, or in `Handler.spoil` if it spoils a stream; what is no proper
-answer at all is in `server_wild`.
+To add a fault, give it a key in an answer's `fault` (documented in `server_rules`) and a branch in
+`Handler.fault` if it replaces the answer, or in `Handler.spoil` if it damages a stream. Malformed responses
+are in `server_wild`.
 """
 
 import argparse
@@ -33,8 +33,16 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from support import server_messages, server_responses
-from support.server_checks import PrefixCache, Violation, count, count_by, pieces, request_tokens, validate
-from support.server_embeddings import WAYS, embedded
+from support.server_checks import (
+    PrefixCache,
+    Violation,
+    count,
+    count_by,
+    pieces,
+    request_tokens,
+    validate,
+)
+from support.server_embeddings import WAYS, embedding_answer
 from support.server_process import MODEL, RunningServer, Seen, running_server
 from support.server_rules import DEFAULT, Script
 from support.server_wild import is_wild, reset, send_wild
@@ -52,17 +60,20 @@ class Settings:
     log: Path | None = None
     refuse_stream_options: bool = False
     usage_always: bool = False
-    """The last piece of every stream has the usage, as with Mistral."""
+    """Send usage with the last chunk of every stream, as Mistral does."""
     bare_listing: bool = False
-    """`/v1/models` leaves out the window."""
+    """Omit the window from `/v1/models`."""
     marked: bool = False
-    """Chat completions, too, are cached only where they are marked, as at OpenRouter for Claude."""
+    """Cache only marked chat completions, as OpenRouter does for Claude."""
     embeddings: str = ""
-    """How `/v1/embeddings` answers; empty: there is no such thing."""
+    """Behaviour of `/v1/embeddings`; empty: not served."""
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """State shared by all connections. One lock: requests are numbered and measured one after the other."""
+    """State shared by all connections.
+
+    One lock: requests are numbered and measured one after the other.
+    """
 
     daemon_threads = True
 
@@ -80,14 +91,16 @@ class ScriptedServer(ThreadingHTTPServer):
                 file.write(json.dumps(record, ensure_ascii=True) + "\n")
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is part of the tests; anything else is a mistake of ours and shown."""
+        """Ignore disconnected clients; print any other error."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each answer in pieces waits 40 ms for an acknowledgement
+    disable_nagle_algorithm = (
+        True  # otherwise each chunked answer waits 40 ms for an acknowledgement
+    )
     server: ScriptedServer
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -98,9 +111,16 @@ class Handler(BaseHTTPRequestHandler):
         if not self.authorised():
             return
         if self.path.rstrip("/") != "/v1/models":
-            self.refuse(404, f"Unknown request URL: GET {self.path}.", code="unknown_url")
+            self.refuse(
+                404, f"Unknown request URL: GET {self.path}.", code="unknown_url"
+            )
             return
-        record: dict[str, Any] = {"id": settings.model, "object": "model", "created": 0, "owned_by": "tests"}
+        record: dict[str, Any] = {
+            "id": settings.model,
+            "object": "model",
+            "created": 0,
+            "owned_by": "tests",
+        }
         if not settings.bare_listing:
             record["max_model_len"] = settings.window
         self.send_json(200, {"object": "list", "data": [record]})
@@ -112,12 +132,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/embeddings" and self.server.settings.embeddings:
             self.embed(raw)
             return
-        if self.path == "/clock":  # of the cache that keeps what is marked
+        if self.path == "/clock":  # the clock of the marked cache
             self.server.marked.clock += json.loads(raw)["seconds"]
             self.send_json(200, {"clock": self.server.marked.clock})
             return
         if self.path not in ("/v1/chat/completions", "/v1/responses", "/v1/messages"):
-            self.refuse(404, f"Unknown request URL: POST {self.path}.", code="unknown_url")
+            self.refuse(
+                404, f"Unknown request URL: POST {self.path}.", code="unknown_url"
+            )
             return
         with self.server.lock:
             self.server.requests += 1
@@ -128,108 +150,153 @@ class Handler(BaseHTTPRequestHandler):
                 raise ValueError("not an object")
         except ValueError as error:
             self.note(raw, None, 0, 0, [Violation("shape", str(error))], "invalid")
-            self.refuse(400, f"We could not parse the JSON body of your request: {error}")
+            self.refuse(
+                400, f"We could not parse the JSON body of your request: {error}"
+            )
             return
-        self.chat(raw, server_messages.spelled_out(body) if self.path == "/v1/messages" else body)
+        self.chat(
+            raw,
+            server_messages.with_blocks(body) if self.path == "/v1/messages" else body,
+        )
 
     def embed(self, raw: bytes) -> None:
-        """Vectors by `server_embeddings`, or what the flag says instead."""
+        """Answer with vectors of `server_embeddings`, or as the flag says."""
         how = self.server.settings.embeddings
-        self.server.write_log({"kind": "embeddings", "raw": base64.b64encode(raw).decode()})
+        self.server.write_log(
+            {"kind": "embeddings", "raw": base64.b64encode(raw).decode()}
+        )
         if how == "hang":
             select.select([self.connection], [], [])
             self.close_connection = True
         else:
-            self.send_json(*embedded(json.loads(raw), how))
+            self.send_json(*embedding_answer(json.loads(raw), how))
 
-    def chat(self, raw: bytes, asked: dict[str, Any]) -> None:
+    def chat(self, raw: bytes, sent: dict[str, Any]) -> None:
         settings = self.server.settings
         responds, messages = self.path == "/v1/responses", self.path == "/v1/messages"
-        own = server_responses if responds else server_messages if messages else None
-        violations = own.check(asked) if own else validate(asked, settings.strict)
+        own: Any = None
+        if responds:
+            own = server_responses
+        if messages:
+            own = server_messages
+        violations = own.check(sent) if own else validate(sent, settings.strict)
         measurable = not any(violation.rule == "shape" for violation in violations)
-        body = own.as_chat(asked) if own and measurable else asked
+        body = own.as_chat(sent) if own and measurable else sent
         tokens = request_tokens(body) if measurable else []
         if (messages or settings.marked) and measurable:
-            tokens = [""] * server_messages.size(asked)
+            tokens = [""] * server_messages.size(sent)
         cached = 0 if messages else self.server.cache.cached(tokens)
-        room = 0 if messages else _room(asked)  # Anthropic lets an answer end where the window does
+        room = (
+            0 if messages else _room(sent)
+        )  # Anthropic ends an answer at the end of the window
         if body.get("model") != settings.model:
             self.note(raw, body, len(tokens), 0, violations, "no such model")
             name = body.get("model")
-            message = f"The model `{name}` does not exist or you do not have access to it."
+            message = (
+                f"The model `{name}` does not exist or you do not have access to it."
+            )
             self.refuse(404, message, code="model_not_found")
         elif settings.refuse_stream_options and "stream_options" in body:
             self.note(raw, body, len(tokens), 0, violations, "refused parameter")
             self.refuse(400, "Unrecognized request argument supplied: stream_options")
         elif violations:
             self.note(raw, body, len(tokens), 0, violations, "invalid")
-            self.refuse(400, violations[0].message, param="input" if responds else "messages")
+            self.refuse(
+                400, violations[0].message, param="input" if responds else "messages"
+            )
         elif len(tokens) + room > settings.window:
             self.note(raw, body, len(tokens), 0, violations, "too long")
-            said = f"prompt is too long: {len(tokens)} tokens > {settings.window} maximum"
-            too_long = said if messages else _too_long(settings.window, len(tokens), room)
+            error_text = (
+                f"prompt is too long: {len(tokens)} tokens > {settings.window} maximum"
+            )
+            too_long = (
+                error_text
+                if messages
+                else _too_long(settings.window, len(tokens), room)
+            )
             self.refuse(400, too_long, "messages", "context_length_exceeded")
         else:
             with self.server.lock:
                 answer = settings.script.answer(body, self.nth)
             fault = answer.get("fault", {})
             if "status" in fault or "hang" in fault or is_wild(fault):
-                self.note(raw, body, len(tokens), cached, violations, f"fault {fault.get('status', 'hang')}")
+                self.note(
+                    raw,
+                    body,
+                    len(tokens),
+                    cached,
+                    violations,
+                    f"fault {fault.get('status', 'hang')}",
+                )
                 self.fault(fault)
                 return
             with self.server.lock:
                 marks = messages or settings.marked
-                served = self.server.marked.serve(asked) if marks else None
+                served = self.server.marked.serve(sent) if marks else None
             if served:
                 cached = served.cached
             else:
                 self.server.cache.remember(tokens)
-            completion = Completion(answer, self.nth, settings, len(tokens), cached, _room(asked))
-            self.note(raw, body, len(tokens), cached, violations, "", completion.usage["completion_tokens"])
+            completion = Completion(
+                answer, self.nth, settings, len(tokens), cached, _room(sent)
+            )
+            self.note(
+                raw,
+                body,
+                len(tokens),
+                cached,
+                violations,
+                "",
+                completion.usage["completion_tokens"],
+            )
             if answer.get("seconds"):
                 time.sleep(answer["seconds"])
             if responds:
-                told = server_responses.events(completion)
+                stream_events = server_responses.events(completion)
             elif served and messages:
-                told = server_messages.events(completion, served)
+                stream_events = server_messages.events(completion, served)
             else:
                 asked_for = (body.get("stream_options") or {}).get("include_usage")
-                told = completion.pieces(settings.usage_always or bool(asked_for))
-            if asked.get("stream") and not fault.get("unstreamed"):
-                self.stream(told, fault)
+                stream_events = completion.pieces(
+                    settings.usage_always or bool(asked_for)
+                )
+            if sent.get("stream") and not fault.get("unstreamed"):
+                self.stream(stream_events, fault)
             else:
                 if responds:
-                    whole = server_responses.response(completion)
+                    response = server_responses.response(completion)
                 else:
-                    whole = completion.whole()
+                    response = completion.whole()
                     if served and messages:
-                        whole = server_messages.response(completion, served)
+                        response = server_messages.response(completion, served)
                 try:
                     if "raw" in fault:
                         self.send(200, "".join(map(str, fault["raw"])).encode(), {})
                     else:
-                        self.send_json(200, whole)
+                        self.send_json(200, response)
                 except ConnectionError:
                     self.end("closed by client")
                 else:
                     self.end("answered")
 
     def fault(self, fault: dict[str, Any]) -> None:
-        """An answer that is an HTTP error, with the script's own body; or none, until the client closes."""
+        """Answer with the script's HTTP error, or hang until the client closes."""
         if fault.get("hang"):
             self.wait_for_client()
             return
         if is_wild(fault):
             self.end(send_wild(self, fault))
             return
-        body = fault.get("body", {"error": {"message": "scripted fault", "type": "fault", "code": None}})
+        body = fault.get(
+            "body",
+            {"error": {"message": "scripted fault", "type": "fault", "code": None}},
+        )
         payload = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         self.send(fault["status"], payload, fault.get("headers", {}))
         self.end("fault")
 
     def stream(self, events: Sequence[dict[str, Any]], fault: dict[str, Any]) -> None:
-        """Server-sent events in chunked encoding; spoilt where the script says so."""
+        """Send server-sent events in chunked encoding, with the script's fault."""
         items: Sequence[Any] = fault.get("raw", events)
         try:
             self.send_response(200)
@@ -254,7 +321,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end("answered")
 
     def spoil(self, number: int, fault: dict[str, Any]) -> bool:
-        """Whether the stream ends here, before piece `number`."""
+        """Apply a fault before chunk `number`; return whether the stream ends here."""
         if fault.get("malformed_after") == number:
             self.event('{"choices": [{"delta": {"content": "tor')
         elif fault.get("error_after") == number:
@@ -274,7 +341,9 @@ class Handler(BaseHTTPRequestHandler):
         return False
 
     def wait_for_client(self) -> None:
-        select.select([self.connection], [], [])  # Readable only when the client closes.
+        select.select(
+            [self.connection], [], []
+        )  # Readable only when the client closes.
         self.close_connection = True
         self.end("closed by client")
 
@@ -284,24 +353,41 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def authorised(self) -> bool:
-        given, key = self.headers.get("authorization", ""), self.server.settings.key
-        if not key or given == f"Bearer {key}":
+        header, key = self.headers.get("authorization", ""), self.server.settings.key
+        if not key or header == f"Bearer {key}":
             return True
         # OpenAI repeats the key it was given, partly masked; some servers repeat all of it.
-        shown = given.removeprefix("Bearer ")
-        self.refuse(401, f"Incorrect API key provided: {shown}.", code="invalid_api_key")
+        sent_key = header.removeprefix("Bearer ")
+        self.refuse(
+            401, f"Incorrect API key provided: {sent_key}.", code="invalid_api_key"
+        )
         return False
 
-    def refuse(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
+    def refuse(
+        self,
+        status: int,
+        message: str,
+        param: str | None = None,
+        code: str | None = None,
+    ) -> None:
         if self.path == "/v1/messages":
-            said = {"type": "invalid_request_error", "message": message}
-            self.send_json(status, {"type": "error", "error": said, "request_id": "req_1"})
+            details = {"type": "invalid_request_error", "message": message}
+            self.send_json(
+                status, {"type": "error", "error": details, "request_id": "req_1"}
+            )
             return
-        error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+        error = {
+            "message": message,
+            "type": "invalid_request_error",
+            "param": param,
+            "code": code,
+        }
         self.send_json(status, {"error": error})
 
     def send_json(self, status: int, value: Any) -> None:
-        self.send(status, json.dumps(value).encode(), {"content-type": "application/json"})
+        self.send(
+            status, json.dumps(value).encode(), {"content-type": "application/json"}
+        )
 
     def send(self, status: int, payload: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -333,7 +419,9 @@ class Handler(BaseHTTPRequestHandler):
                 "violations": [list(violation) for violation in violations],
                 "rejected": rejected,
                 "max_tokens": _room(body or {}) or None,
-                "headers": {name.lower(): value for name, value in self.headers.items()},
+                "headers": {
+                    name.lower(): value for name, value in self.headers.items()
+                },
             }
         )
 
@@ -342,27 +430,33 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _room(body: dict[str, Any]) -> int:
-    """Tokens the answer may have, under any of the names for it; 0 where nothing is said."""
+    """Return the request's limit of output tokens under any name; 0 if absent."""
     names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
     return next((int(body[name]) for name in names if body.get(name)), 0)
 
 
 def _too_long(window: int, prompt: int, room: int) -> str:
-    asked = f"your messages resulted in {prompt} tokens"
+    usage_text = f"your messages resulted in {prompt} tokens"
     if room:
         parts = f"({prompt} in the messages, {room} in the completion)"
-        asked = f"you requested {prompt + room} tokens {parts}"
+        usage_text = f"you requested {prompt + room} tokens {parts}"
     return (
-        f"This model's maximum context length is {window} tokens. However, {asked}. "
+        f"This model's maximum context length is {window} tokens. However, {usage_text}. "
         "Please reduce the length of the messages."
     )
 
 
 class Completion:
-    """One scripted answer as the API gives it: whole, or in streamed pieces."""
+    """A scripted answer in API format: whole, or in streamed chunks."""
 
     def __init__(
-        self, answer: dict[str, Any], nth: int, settings: Settings, prompt: int, cached: int, room: int
+        self,
+        answer: dict[str, Any],
+        nth: int,
+        settings: Settings,
+        prompt: int,
+        cached: int,
+        room: int,
     ) -> None:
         self.nth = nth
         self.model = settings.model
@@ -372,19 +466,32 @@ class Completion:
             {
                 "id": call.get("id", f"call_{nth}_{number}"),
                 "type": "function",
-                "function": {"name": call["name"], "arguments": _arguments(call.get("arguments", {}))},
+                "function": {
+                    "name": call["name"],
+                    "arguments": _arguments(call.get("arguments", {})),
+                },
             }
             for number, call in enumerate(answer.get("tool_calls", ()))
         ]
-        written = pieces(str(answer.get("text", "")))
+        text_tokens = pieces(str(answer.get("text", "")))
         thought = count(self.thinking)
-        called = sum(count(call["function"]["name"] + call["function"]["arguments"]) for call in self.calls)
+        call_tokens = sum(
+            count(call["function"]["name"] + call["function"]["arguments"])
+            for call in self.calls
+        )
         # The answer shares the window with the request, and obeys the limit the request sets.
-        left = max(0, min(room or settings.window, settings.window - prompt) - thought - called)
-        self.text = "".join(written[:left])
-        natural = "length" if len(written) > left else "tool_calls" if self.calls else "stop"
-        self.finish = answer.get("finish_reason", natural)
-        output = thought + called + min(left, len(written))
+        remaining = max(
+            0,
+            min(room or settings.window, settings.window - prompt)
+            - thought
+            - call_tokens,
+        )
+        self.text = "".join(text_tokens[:remaining])
+        finish = "tool_calls" if self.calls else "stop"
+        if len(text_tokens) > remaining:
+            finish = "length"
+        self.finish = answer.get("finish_reason", finish)
+        output = thought + call_tokens + min(remaining, len(text_tokens))
         self.usage = {
             "prompt_tokens": prompt,
             "completion_tokens": output,
@@ -401,7 +508,11 @@ class Completion:
         if self.calls:
             message["tool_calls"] = self.calls
         choice = {"index": 0, "message": message, "finish_reason": self.finish}
-        return {**self._head("chat.completion"), "choices": [choice], "usage": self.usage}
+        return {
+            **self._head("chat.completion"),
+            "choices": [choice],
+            "usage": self.usage,
+        }
 
     def pieces(self, include_usage: bool) -> list[dict[str, Any]]:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
@@ -409,7 +520,12 @@ class Completion:
         deltas += [{"content": part} for part in self.cut(self.text)]
         for number, call in enumerate(self.calls):
             function = {"name": call["function"]["name"], "arguments": ""}
-            first = {"index": number, "id": call["id"], "type": "function", "function": function}
+            first = {
+                "index": number,
+                "id": call["id"],
+                "type": "function",
+                "function": function,
+            }
             deltas.append({"tool_calls": [first]})
             deltas += [
                 {"tool_calls": [{"index": number, "function": {"arguments": part}}]}
@@ -423,7 +539,12 @@ class Completion:
         return events
 
     def _head(self, kind: str) -> dict[str, Any]:
-        return {"id": f"chatcmpl-{self.nth}", "object": kind, "created": 0, "model": self.model}
+        return {
+            "id": f"chatcmpl-{self.nth}",
+            "object": kind,
+            "created": 0,
+            "model": self.model,
+        }
 
     def cut(self, text: str) -> list[str]:
         return [text[at : at + self.size] for at in range(0, len(text), self.size)]
@@ -453,27 +574,54 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--window", type=int, default=32_768, help="tokens, input and output together")
-    parser.add_argument("--model", default=MODEL)
-    parser.add_argument("--script", type=Path, help="JSON rules; without it the default script")
     parser.add_argument(
-        "--then-default", action="store_true", help="the default script after the rules of --script"
+        "--window", type=int, default=32_768, help="tokens, input and output together"
+    )
+    parser.add_argument("--model", default=MODEL)
+    parser.add_argument(
+        "--script", type=Path, help="JSON rules; without it the default script"
+    )
+    parser.add_argument(
+        "--then-default",
+        action="store_true",
+        help="the default script after the rules of --script",
     )
     parser.add_argument("--log", type=Path, help="JSON lines; appended")
-    parser.add_argument("--key", default="", help="the only key accepted; without it any, or none")
     parser.add_argument(
-        "--strict", action="store_true", help="also demand one system message, user first, alternation"
+        "--key", default="", help="the only key accepted; without it any, or none"
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="also demand one system message, user first, alternation",
     )
     parser.add_argument("--refuse-stream-options", action="store_true")
     parser.add_argument("--usage-always", action="store_true")
-    parser.add_argument("--bare-listing", action="store_true", help="/v1/models does not say the window")
-    parser.add_argument("--embeddings", choices=WAYS, default="", help="serve /v1/embeddings, in this way")
-    parser.add_argument("--marked", action="store_true", help="/chat/completions caches only what is marked")
-    parser.add_argument("--characters", type=int, default=0, help="of a token; without it by a pattern")
+    parser.add_argument(
+        "--bare-listing", action="store_true", help="/v1/models does not say the window"
+    )
+    parser.add_argument(
+        "--embeddings",
+        choices=WAYS,
+        default="",
+        help="serve /v1/embeddings, in this way",
+    )
+    parser.add_argument(
+        "--marked",
+        action="store_true",
+        help="/chat/completions caches only what is marked",
+    )
+    parser.add_argument(
+        "--characters", type=int, default=0, help="of a token; without it by a pattern"
+    )
     parser.add_argument("--ttl", type=float, default=3600.0, help="seconds to live")
     options = parser.parse_args()
     count_by(options.characters)
-    rules = load_rules(options.script.read_text(encoding="utf-8")) if options.script else DEFAULT
+    rules = (
+        load_rules(options.script.read_text(encoding="utf-8"))
+        if options.script
+        else DEFAULT
+    )
     if options.then_default and options.script:
         rules = [*rules, *DEFAULT]
     settings = Settings(
@@ -494,7 +642,7 @@ def main() -> None:
     timer = threading.Timer(options.ttl, server.shutdown)
     timer.daemon = True
     timer.start()
-    # /dev/null is at its end from the start: only a pipe that closes says that the starter has gone.
+    # /dev/null is at its end from the start; only a closing pipe shows that the parent has gone.
     if stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
         threading.Thread(target=_stop_with_starter, args=(server,), daemon=True).start()
     server.serve_forever(poll_interval=0.05)

@@ -1,6 +1,6 @@
-"""Summaries as long as models write them, and in the form that was asked for. What they say is made up.
+"""Made-up summaries of realistic length, in the requested form.
 
-For measurements of cost: recorded summaries of large windows, where they are prose, have 970 to 2,790 tokens.
+For measurements of cost: recorded prose summaries of large windows have 970 to 2,790 tokens.
 """
 
 import re
@@ -11,11 +11,11 @@ from typing import Any
 from support.server_checks import count
 
 LONGEST = 2_000
-"""Tokens of a summary, unless less room was left for it."""
+"""Tokens of a summary, if there is room."""
 _SHARE = 2
-"""Of the longest answer the request allows, what a summary takes at most: a half."""
+"""Largest share of the answer limit that a summary takes: a half."""
 _NOTE_SHARE = 0.6
-"""Of what a note may take at most, what it takes."""
+"""Share of a note's limit that it takes."""
 
 _SECTIONS = (
     "Goal",
@@ -26,36 +26,49 @@ _SECTIONS = (
     "Critical Context",
 )
 _TAGS = (
-    *("current_focus", "environment", "completed_tasks", "active_issues", "code_state", "important_context"),
+    *(
+        "current_focus",
+        "environment",
+        "completed_tasks",
+        "active_issues",
+        "code_state",
+        "important_context",
+    ),
 )
 _PIECE = re.compile(r'<(turn|topic) number="(\d+)" tokens="(\d+)">')
 _AT_MOST = re.compile(r"At most about (\d+) tokens")
 
 
-def notes(asked: str, body: dict[str, Any]) -> str:
-    """The summary that a request asks for in its last message."""
-    pieces = _PIECE.findall(asked)
+def notes(request: str, body: dict[str, Any]) -> str:
+    """Return the summary requested by the last message."""
+    pieces = _PIECE.findall(request)
     if pieces:
         return "\n\n".join(
             f"### {level.capitalize()} {number}\n{_lines(int(tokens) * _NOTE_SHARE)}"
             for level, number, tokens in pieces
         )
-    allowed = int(body.get("max_completion_tokens") or body.get("max_tokens") or 2 * LONGEST)
-    wanted = min([LONGEST, allowed // _SHARE, *map(int, _AT_MOST.findall(asked))])
-    if f"<{_TAGS[0]}>" in asked:
-        return "\n".join(f"<{tag}>\n{_lines(wanted / len(_TAGS))}\n</{tag}>" for tag in _TAGS)
-    return "\n\n".join(f"## {title}\n{_lines(wanted / len(_SECTIONS))}" for title in _SECTIONS)
+    allowed = int(
+        body.get("max_completion_tokens") or body.get("max_tokens") or 2 * LONGEST
+    )
+    length = min([LONGEST, allowed // _SHARE, *map(int, _AT_MOST.findall(request))])
+    if f"<{_TAGS[0]}>" in request:
+        return "\n".join(
+            f"<{tag}>\n{_lines(length / len(_TAGS))}\n</{tag}>" for tag in _TAGS
+        )
+    return "\n\n".join(
+        f"## {title}\n{_lines(length / len(_SECTIONS))}" for title in _SECTIONS
+    )
 
 
 def _lines(tokens: float) -> str:
-    """Lines of about so many tokens; at least one."""
-    told: list[str] = []
+    """Return lines of about `tokens` tokens; at least one."""
+    lines: list[str] = []
     for line in _sentences():
-        if told and tokens < count(line):
+        if lines and tokens < count(line):
             break
-        told.append(line)
+        lines.append(line)
         tokens -= count(line)
-    return "\n".join(told)
+    return "\n".join(lines)
 
 
 def _sentences() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Starts the test server in its own process and reads its log. See `support.server`."""
+"""Starts the test server (`support.server`) in its own process and reads its log."""
 
 import base64
 import json
@@ -20,23 +20,23 @@ MODEL = "scripted-1"
 
 @dataclass(frozen=True)
 class Seen:
-    """One chat request, as the server saw it."""
+    """A chat request as logged by the server."""
 
     nth: int
     raw: bytes
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
-    """Of the answer; 0 where it was refused, or a fault stood in for it."""
+    """Tokens of the answer; 0 if refused or replaced by a fault."""
     violations: tuple[tuple[str, str], ...]
     rejected: str
-    """Why it was refused; empty where it was answered."""
+    """The reason of a refusal; empty if answered."""
     max_tokens: int | None
     outcome: str | None
-    """`answered`, `closed by client`, `cut`, `fault`; None while under way, and for refusals."""
+    """`answered`, `closed by client`, `cut` or `fault`; None while pending, and for refusals."""
 
     headers: dict[str, str]
-    """Names in small letters."""
+    """Lower-case names."""
 
     @property
     def body(self) -> Any:
@@ -44,12 +44,14 @@ class Seen:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """What was said, in the words of its API: chat messages, or input items."""
-        return list(self.body["messages"] if "messages" in self.body else self.body["input"])
+        """The messages in the terms of the API: chat messages, or input items."""
+        return list(
+            self.body["messages"] if "messages" in self.body else self.body["input"]
+        )
 
     @property
     def marks(self) -> int:
-        """How many `cache_control` it carries."""
+        """Number of `cache_control` marks."""
         return self.raw.count(b'"cache_control"')
 
 
@@ -57,7 +59,12 @@ class RunningServer:
     """A server in its own process."""
 
     def __init__(
-        self, process: "subprocess.Popen[str]", port: int, log: Path, model: str, window: int
+        self,
+        process: "subprocess.Popen[str]",
+        port: int,
+        log: Path,
+        model: str,
+        window: int,
     ) -> None:
         self._process = process
         self._log = log
@@ -68,7 +75,11 @@ class RunningServer:
     def requests(self) -> list[Seen]:
         """All chat requests so far, in order."""
         records = self._records()
-        ends = {record["nth"]: record["outcome"] for record in records if record["kind"] == "end"}
+        ends = {
+            record["nth"]: record["outcome"]
+            for record in records
+            if record["kind"] == "end"
+        }
         return [
             Seen(
                 nth=record["nth"],
@@ -76,7 +87,9 @@ class RunningServer:
                 prompt_tokens=record["prompt_tokens"],
                 cached_tokens=record["cached_tokens"],
                 completion_tokens=record["completion_tokens"],
-                violations=tuple((rule, message) for rule, message in record["violations"]),
+                violations=tuple(
+                    (rule, message) for rule, message in record["violations"]
+                ),
                 rejected=record["rejected"],
                 max_tokens=record["max_tokens"],
                 outcome=ends.get(record["nth"]),
@@ -87,30 +100,38 @@ class RunningServer:
         ]
 
     def pass_time(self, seconds: float) -> None:
-        """Moves the clock of the cache that keeps what is marked."""
+        """Advance the clock of the marked cache."""
         body = json.dumps({"seconds": seconds}).encode()
         request = Request(self.base_url.removesuffix("/v1") + "/clock", body)
         with urlopen(request, timeout=10) as answer:
             answer.read()
 
-    def embedded(self) -> list[dict[str, Any]]:
-        """The bodies of all requests for embeddings so far, in order."""
-        raw = [record["raw"] for record in self._records() if record["kind"] == "embeddings"]
+    def embedding_requests(self) -> list[dict[str, Any]]:
+        """The bodies of all embedding requests so far, in order."""
+        raw = [
+            record["raw"]
+            for record in self._records()
+            if record["kind"] == "embeddings"
+        ]
         return [json.loads(base64.b64decode(body)) for body in raw]
 
     def _records(self) -> list[dict[str, Any]]:
-        """What the server has logged; a line that is being written is left out."""
+        """Read the log without an incomplete last line."""
         if not self._log.exists():
             return []
         lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
-    def wait_for(self, condition: Callable[[list[Seen]], bool], seconds: float = 60.0) -> list[Seen]:
-        """The requests, once they meet a condition. Fails the test where they do not in time."""
+    def wait_for(
+        self, condition: Callable[[list[Seen]], bool], seconds: float = 60.0
+    ) -> list[Seen]:
+        """Wait until the requests meet a condition, and return them; fail after `seconds`."""
         deadline = time.monotonic() + seconds
         pause = threading.Event()
         while not condition(seen := self.requests()):
-            assert time.monotonic() < deadline, f"not seen by the server in {seconds} s: {seen}"
+            assert time.monotonic() < deadline, (
+                f"not seen by the server in {seconds} s: {seen}"
+            )
             pause.wait(0.01)
         return seen
 
@@ -137,10 +158,12 @@ def running_server(
     strict: bool = False,
     flags: Sequence[str] = (),
 ) -> Iterator[RunningServer]:
-    """The server in a process of its own, for the time of a `with`. `flags` go to its command line."""
+    """Run the server in its own process. `flags` are added to its command line."""
     with TemporaryDirectory(prefix="foldline-server-") as folder:
         log = Path(folder) / "log.jsonl"
-        command = warm.command("support.server", "--window", str(window), "--model", model)
+        command = warm.command(
+            "support.server", "--window", str(window), "--model", model
+        )
         command += ["--log", str(log), "--ttl", "600", *flags]
         if script is not None:
             path = Path(folder) / "script.json"
@@ -149,7 +172,9 @@ def running_server(
         command += ["--then-default"] if then_default else []
         command += ["--key", key] if key else []
         command += ["--strict"] if strict else []
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert process.stdout is not None
         first = process.stdout.readline().strip()
         assert first.isdigit(), f"the test server did not start: {first!r}"

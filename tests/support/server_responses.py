@@ -1,7 +1,7 @@
-"""`/v1/responses` of the test server: what OpenAI checks of input items, and its stream of events.
+"""`/v1/responses` of the test server: OpenAI's checks of input items, and its event stream.
 
-Scripts, token counts and the prefix cache work on chat messages, so a request is also read as such
-(`as_chat`). Reasoning is encrypted by `sealed`, which the server can tell from anybody else's.
+Scripts, token counts and the prefix cache work on chat messages, so a request is also converted to those
+(`as_chat`). Reasoning is encrypted by `sealed`, so that the server recognises its own.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _SAYING = ("input_text", "input_image")
 
 
 class Completed(Protocol):
-    """What of a scripted answer is told here."""
+    """The fields of a scripted answer that are used here."""
 
     nth: int
     model: str
@@ -32,46 +32,69 @@ class Completed(Protocol):
     def cut(self, text: str) -> list[str]: ...
 
 
-def sealed(model: str, item_id: str) -> str:
-    """What only this server can have encrypted, for this model and this item."""
+def encrypt(model: str, item_id: str) -> str:
+    """Return this server's encrypted reasoning for this model and item."""
     return "gAAAA" + hashlib.sha256(f"{model} {item_id}".encode()).hexdigest()
 
 
 def check(body: dict[str, Any]) -> list[Violation]:
-    """What is wrong with a request, in the order of its items."""
+    """Return the violations of a request, in the order of its items."""
     items = body.get("input")
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        return [Violation("shape", "Invalid type for 'input': expected an array of objects.")]
-    found = [*_check_options(body)]
+        return [
+            Violation(
+                "shape", "Invalid type for 'input': expected an array of objects."
+            )
+        ]
+    violations = [*_check_options(body)]
     calls: dict[str, bool] = {}
     for at, item in enumerate(items):
         where = f"input[{at}]"
         match item.get("type"):
             case "message":
-                found += _check_message(where, item)
+                violations += _check_message(where, item)
             case "function_call":
-                found += _check_call(where, item, calls)
+                violations += _check_call(where, item, calls)
                 calls[str(item.get("call_id"))] = False
             case "function_call_output":
                 if calls.get(item.get("call_id", ""), True):
-                    found.append(Violation("R2", f"No tool call found for function call output at {where}."))
+                    violations.append(
+                        Violation(
+                            "R2",
+                            f"No tool call found for function call output at {where}.",
+                        )
+                    )
                 calls[str(item.get("call_id"))] = True
                 if not isinstance(item.get("output"), str):
-                    found.append(Violation("R3", f"Invalid type for '{where}.output': expected a string."))
+                    violations.append(
+                        Violation(
+                            "R3",
+                            f"Invalid type for '{where}.output': expected a string.",
+                        )
+                    )
             case "reasoning":
-                found += _check_reasoning(where, item, items[at + 1 : at + 2], str(body.get("model")))
+                violations += _check_reasoning(
+                    where, item, items[at + 1 : at + 2], str(body.get("model"))
+                )
             case kind:
-                found.append(Violation("R1", f"Invalid value: '{kind}' at '{where}.type'."))
-    for call_id, answered in calls.items():
-        if not answered:
-            found.append(Violation("R2", f"No tool output found for function call {call_id}."))
-    return found
+                violations.append(
+                    Violation("R1", f"Invalid value: '{kind}' at '{where}.type'.")
+                )
+    for call_id, has_result in calls.items():
+        if not has_result:
+            violations.append(
+                Violation("R2", f"No tool output found for function call {call_id}.")
+            )
+    return violations
 
 
 def _check_options(body: dict[str, Any]) -> Iterator[Violation]:
     for name in ("messages", "max_tokens", "max_completion_tokens", "stream_options"):
         if name in body:
-            yield Violation("shape", f"Unsupported parameter: '{name}' is not known to the Responses API.")
+            yield Violation(
+                "shape",
+                f"Unsupported parameter: '{name}' is not known to the Responses API.",
+            )
     if body.get("store") is not False:
         yield Violation("store", "this server keeps nothing: 'store' must be false")
     if body.get("tools") == []:
@@ -80,7 +103,10 @@ def _check_options(body: dict[str, Any]) -> Iterator[Violation]:
         if tool.get("type") != "function" or not tool.get("name") or "function" in tool:
             yield Violation("tools", f"Missing required parameter: 'tools[{at}].name'.")
         if tool.get("strict") is not False:
-            yield Violation("tools", f"Invalid schema for 'tools[{at}]': strict schemas name every property.")
+            yield Violation(
+                "tools",
+                f"Invalid schema for 'tools[{at}]': strict schemas name every property.",
+            )
 
 
 def _check_message(where: str, item: Item) -> Iterator[Violation]:
@@ -91,9 +117,13 @@ def _check_message(where: str, item: Item) -> Iterator[Violation]:
         yield Violation("R4", f"Invalid value for '{where}.content': it is empty.")
     for part in content if isinstance(content, list) else ():
         if part.get("type") not in _PARTS.get(str(role), _SAYING):
-            yield Violation("R4", f"Invalid value: '{part.get('type')}' at '{where}.content'.")
+            yield Violation(
+                "R4", f"Invalid value: '{part.get('type')}' at '{where}.content'."
+            )
     if "id" in item:
-        yield Violation("R5", f"Item with id '{item['id']}' not found. Items are not persisted.")
+        yield Violation(
+            "R5", f"Item with id '{item['id']}' not found. Items are not persisted."
+        )
 
 
 def _check_call(where: str, item: Item, calls: dict[str, bool]) -> Iterator[Violation]:
@@ -109,35 +139,48 @@ def _check_call(where: str, item: Item, calls: dict[str, bool]) -> Iterator[Viol
     except (TypeError, ValueError):
         yield Violation("R6", f"Invalid '{where}.arguments': not valid JSON.")
     if "id" in item:
-        yield Violation("R5", f"Item with id '{item['id']}' not found. Items are not persisted.")
+        yield Violation(
+            "R5", f"Item with id '{item['id']}' not found. Items are not persisted."
+        )
 
 
-def _check_reasoning(where: str, item: Item, after: Sequence[Item], model: str) -> Iterator[Violation]:
+def _check_reasoning(
+    where: str, item: Item, after: Sequence[Item], model: str
+) -> Iterator[Violation]:
     item_id = str(item.get("id"))
     if not isinstance(item.get("summary"), list):
         yield Violation("R7", f"Missing required parameter: '{where}.summary'.")
-    if item.get("encrypted_content") != sealed(model, item_id):
-        yield Violation("R7", f"The encrypted content for item {item_id} could not be verified.")
+    if item.get("encrypted_content") != encrypt(model, item_id):
+        yield Violation(
+            "R7", f"The encrypted content for item {item_id} could not be verified."
+        )
     follows = [
         following
         for following in after
-        if following.get("type") in ("function_call", "reasoning") or following.get("role") == "assistant"
+        if following.get("type") in ("function_call", "reasoning")
+        or following.get("role") == "assistant"
     ]
     if not follows:
         yield Violation(
-            "R7", f"Item '{item_id}' of type 'reasoning' was provided without its required following item."
+            "R7",
+            f"Item '{item_id}' of type 'reasoning' was provided without its required following item.",
         )
 
 
 def as_chat(body: dict[str, Any]) -> dict[str, Any]:
-    """The same request as chat messages and tools: one assistant message for what was said in one answer."""
+    """Convert a request to chat messages and tools.
+
+    Items of one answer become one assistant message.
+    """
     items = body.get("input")
     chat: dict[str, Any] = {
         "model": body.get("model"),
         "messages": list(_messages(items if isinstance(items, list) else [])),
     }
     if body.get("tools"):
-        chat["tools"] = [{"type": "function", "function": tool} for tool in body["tools"]]
+        chat["tools"] = [
+            {"type": "function", "function": tool} for tool in body["tools"]
+        ]
     return chat
 
 
@@ -154,7 +197,11 @@ def _messages(items: Iterable[Item]) -> Iterator[dict[str, Any]]:
             yield answer
             answer = None
         if kind == "function_call_output":
-            yield {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+            yield {
+                "role": "tool",
+                "tool_call_id": item.get("call_id"),
+                "content": item.get("output"),
+            }
         else:
             yield {"role": item.get("role"), "content": _content(item.get("content"))}
     if answer is not None:
@@ -164,7 +211,9 @@ def _messages(items: Iterable[Item]) -> Iterator[dict[str, Any]]:
 def _add(answer: dict[str, Any], item: Item) -> None:
     match item.get("type"):
         case "reasoning":
-            answer["reasoning_content"] = answer.get("reasoning_content", "") + str(item["encrypted_content"])
+            answer["reasoning_content"] = answer.get("reasoning_content", "") + str(
+                item["encrypted_content"]
+            )
         case "function_call":
             function = {"name": item.get("name"), "arguments": item.get("arguments")}
             answer.setdefault("tool_calls", []).append(
@@ -186,10 +235,12 @@ def _content(content: Any) -> Any:
 
 
 def response(done: Completed) -> dict[str, Any]:
-    """The answer whole."""
+    """Return the whole answer."""
     items = _output(done)
     usage = done.usage
-    reason = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(done.finish)
+    reason = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(
+        done.finish
+    )
     return {
         "id": f"resp_{done.nth}",
         "object": "response",
@@ -201,10 +252,14 @@ def response(done: Completed) -> dict[str, Any]:
         "output": items,
         "usage": {
             "input_tokens": usage["prompt_tokens"],
-            "input_tokens_details": {"cached_tokens": usage["prompt_tokens_details"]["cached_tokens"]},
+            "input_tokens_details": {
+                "cached_tokens": usage["prompt_tokens_details"]["cached_tokens"]
+            },
             "output_tokens": usage["completion_tokens"],
             "output_tokens_details": {
-                "reasoning_tokens": usage["completion_tokens_details"]["reasoning_tokens"]
+                "reasoning_tokens": usage["completion_tokens_details"][
+                    "reasoning_tokens"
+                ]
             },
             "total_tokens": usage["total_tokens"],
         },
@@ -212,24 +267,29 @@ def response(done: Completed) -> dict[str, Any]:
 
 
 def events(done: Completed) -> list[dict[str, Any]]:
-    """The answer in streamed events."""
-    whole = response(done)
-    begun = {**whole, "status": "in_progress", "output": [], "usage": None}
-    told: list[dict[str, Any]] = [
-        {"type": "response.created", "response": begun},
-        {"type": "response.in_progress", "response": begun},
+    """Return the answer as streamed events."""
+    message = response(done)
+    start = {**message, "status": "in_progress", "output": [], "usage": None}
+    stream: list[dict[str, Any]] = [
+        {"type": "response.created", "response": start},
+        {"type": "response.in_progress", "response": start},
     ]
-    for place, item in enumerate(whole["output"]):
-        told += [{"output_index": place, **event} for event in _item_events(done, item)]
-    told.append({"type": f"response.{whole['status']}", "response": whole})
-    return [{**event, "sequence_number": number} for number, event in enumerate(told)]
+    for place, item in enumerate(message["output"]):
+        stream += [
+            {"output_index": place, **event} for event in _item_events(done, item)
+        ]
+    stream.append({"type": f"response.{message['status']}", "response": message})
+    return [{**event, "sequence_number": number} for number, event in enumerate(stream)]
 
 
 def _item_events(done: Completed, item: Item) -> Iterator[dict[str, Any]]:
     at = {"item_id": item["id"]}
     match item["type"]:
         case "reasoning":
-            yield {"type": "response.output_item.added", "item": {**item, "summary": []}}
+            yield {
+                "type": "response.output_item.added",
+                "item": {**item, "summary": []},
+            }
             for part in item["summary"]:
                 for delta in done.cut(part["text"]):
                     yield {
@@ -239,13 +299,28 @@ def _item_events(done: Completed, item: Item) -> Iterator[dict[str, Any]]:
                         "delta": delta,
                     }
         case "message":
-            yield {"type": "response.output_item.added", "item": {**item, "content": []}}
+            yield {
+                "type": "response.output_item.added",
+                "item": {**item, "content": []},
+            }
             for delta in done.cut(item["content"][0]["text"]):
-                yield {"type": "response.output_text.delta", "content_index": 0, **at, "delta": delta}
+                yield {
+                    "type": "response.output_text.delta",
+                    "content_index": 0,
+                    **at,
+                    "delta": delta,
+                }
         case "function_call":
-            yield {"type": "response.output_item.added", "item": {**item, "arguments": ""}}
+            yield {
+                "type": "response.output_item.added",
+                "item": {**item, "arguments": ""},
+            }
             for delta in done.cut(item["arguments"]):
-                yield {"type": "response.function_call_arguments.delta", **at, "delta": delta}
+                yield {
+                    "type": "response.function_call_arguments.delta",
+                    **at,
+                    "delta": delta,
+                }
             yield {
                 "type": "response.function_call_arguments.done",
                 **at,
@@ -263,7 +338,7 @@ def _output(done: Completed) -> list[Item]:
                 "type": "reasoning",
                 "id": item_id,
                 "summary": [{"type": "summary_text", "text": done.thinking}],
-                "encrypted_content": sealed(done.model, item_id),
+                "encrypted_content": encrypt(done.model, item_id),
             }
         )
     if done.text:

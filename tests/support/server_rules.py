@@ -3,18 +3,18 @@
 A script is JSON: a list of rules, or `{"rules": [...]}`. The first rule that matches answers:
 
     {"when":   {"role": "user", "content": "regex", "tools": true, "nth": 3},   all optional
-     "times":  2,                                     matches at most so often, then the next rules are tried
+     "times":  2,                                     matches at most this often, then later rules are tried
      "answer": {"text": "…", "thinking": "…",
                 "tool_calls": [{"name": "read", "arguments": {"path": "${path}"}, "id": "call_1"}],
                 "builtin": "calls" | "next_call" | "summary" | "last_line" | "reader" | "notes",
-                "recorded": [{"text": "…", "tool_calls": […]}, …],   one after the other, as they stand
+                "recorded": [{"text": "…", "tool_calls": […]}, …],   one after the other, unchanged
                 "finish_reason": "length", "usage": {"prompt_tokens": 9}, "chunk": 12, "seconds": 0.5,
                 "fault": {"status": 429, "body": {…} or "…", "headers": {"retry-after": "2"}}
                       or {"cut_after": 2} or {"stall_after": 0} or {"malformed_after": 1}
                       or {"pause": 0.01}, seconds before each piece,
                       or {"error_after": 1, "body": {…}} or {"raw": [{…}, "text", …]}
-                      or {"hang": true}, which never answers, or {"unstreamed": true}, one JSON text
-                      although a stream was asked for, or those of `server_wild`}}
+                      or {"hang": true}, no answer, or {"unstreamed": true}, one JSON text
+                      for a streamed request, or those of `server_wild`}}
 
 `content` is searched in the text of the last message; `nth` (a number or a list) is the number of the chat
 request, counted from 1; faults `*_after` count streamed pieces; `raw` sends these pieces (objects as JSON)
@@ -37,36 +37,43 @@ from support.server_notes import notes
 _PATH = r"[\w./~-]*\w\.\w+|[\w.~-]*/[\w./-]*\w"
 
 DEFAULT: list[dict[str, Any]] = [
-    {"when": {"content": "<conversation>", "tools": False}, "answer": {"builtin": "summary"}},
+    {
+        "when": {"content": "<conversation>", "tools": False},
+        "answer": {"builtin": "summary"},
+    },
     {"when": {"content": "<summary-request>"}, "answer": {"builtin": "summary"}},
-    # "Read a.py and b.py one by one" asks for one file a step; without these words for all at once.
+    # "Read a.py and b.py one by one" asks for one file a step; without these words, for all at once.
     {"when": {"role": "tool", "tools": True}, "answer": {"builtin": "next_call"}},
     {"when": {"role": "user", "tools": True}, "answer": {"builtin": "calls"}},
     {"answer": {"text": "You said: ${first_line}"}},
 ]
-"""Follows requests such as `Read src/a.py and tell me its last line`, `List src`, `Run ls -l`, `Grep TODO`,
-`Write notes.txt: some text`, `Replace 'a' with 'b' in notes.txt`; quotes the last line of what came back;
-writes summaries of `<conversation>` texts. Anything else it repeats."""
+"""Obeys prompts such as `Read src/a.py and tell me its last line`, `List src`, `Run ls -l`, `Grep TODO`,
+`Write notes.txt: some text`, `Replace 'a' with 'b' in notes.txt`, and quotes the last line of the result.
+Summarises `<conversation>` texts. Repeats anything else.
+"""
 
 _NOTE = re.compile(r"<system-note>.*?</system-note>", re.DOTALL)
 
 
 @dataclass
 class Script:
-    """Rules, and what they have to remember between requests."""
+    """The rules, and their state between requests."""
 
     rules: list[dict[str, Any]]
     used: dict[int, int] = field(default_factory=dict)
-    asked: dict[str, set[str]] = field(default_factory=dict)
-    """Files already read for a prompt. Kept here, because a fold may remove the calls from the request."""
+    read_calls: dict[str, set[str]] = field(default_factory=dict)
+    """Files already read for a prompt. Kept here, because a compaction may remove the calls from the request.
+    """
     reader: Reader = field(default_factory=Reader)
 
     def answer(self, body: dict[str, Any], nth: int) -> dict[str, Any]:
-        """The answer to a request, templates filled in; a plain text where no rule matches."""
+        """Return the answer to a request with its templates filled in; plain text if no rule matches."""
         last = body["messages"][-1]
         content = text_of(last.get("content"))
         for number, rule in enumerate(self.rules):
-            match = _matches(rule.get("when", {}), last, content, bool(body.get("tools")), nth)
+            match = _matches(
+                rule.get("when", {}), last, content, bool(body.get("tools")), nth
+            )
             if match is None or self.used.get(number, 0) >= rule.get("times", 1 << 30):
                 continue
             self.used[number] = self.used.get(number, 0) + 1
@@ -86,29 +93,37 @@ class Script:
         prompt = _typed(body)
         match name:
             case "summary":
-                return {"text": summary(content if "<conversation>" in content else told(body) + content)}
+                return {
+                    "text": summary(
+                        content
+                        if "<conversation>" in content
+                        else session_transcript(body) + content
+                    )
+                }
             case "last_line":
                 return _last_line_answer(content)
             case "reader":
                 return self.reader.answer(body)
             case "calls":
                 if not _NOTE.sub("", content).strip():
-                    # Images of a result, or another note of the machine: nobody has asked anything new.
+                    # Images of a result, or other machine text: no new prompt.
                     return self._builtin("next_call", body, content)
-                self.asked.pop(prompt, None)
-                wanted = _wanted(prompt)
-                if not wanted:
+                self.read_calls.pop(prompt, None)
+                calls = _requested_calls(prompt)
+                if not calls:
                     return {"text": f"You said: {_first_line(prompt)}"}
                 if _stepwise(prompt):
-                    wanted = wanted[:1]
-                self.asked[prompt] = {_key(call) for call in wanted}
-                return {"tool_calls": [_fitted(call, body) for call in wanted]}
+                    calls = calls[:1]
+                self.read_calls[prompt] = {_key(call) for call in calls}
+                return {
+                    "tool_calls": [_with_offered_names(call, body) for call in calls]
+                }
             case "next_call":
-                done = self.asked.setdefault(prompt, set())
-                for call in _wanted(prompt) if _stepwise(prompt) else ():
+                done = self.read_calls.setdefault(prompt, set())
+                for call in _requested_calls(prompt) if _stepwise(prompt) else ():
                     if _key(call) not in done:
                         done.add(_key(call))
-                        return {"tool_calls": [_fitted(call, body)]}
+                        return {"tool_calls": [_with_offered_names(call, body)]}
                 return _last_line_answer(content)
             case _:
                 raise ValueError(f"the script names no builtin {name!r}")
@@ -117,20 +132,28 @@ class Script:
 def _matches(
     when: dict[str, Any], last: dict[str, Any], content: str, tools: bool, nth: int
 ) -> dict[str, str] | None:
-    """The named groups of the match; None where the rule does not apply."""
+    """Return the named groups of the match; None for no match."""
     if "role" in when and when["role"] != last.get("role"):
         return None
     if "tools" in when and when["tools"] != tools:
         return None
-    if "nth" in when and nth not in (when["nth"] if isinstance(when["nth"], list) else [when["nth"]]):
+    if "nth" in when and nth not in (
+        when["nth"] if isinstance(when["nth"], list) else [when["nth"]]
+    ):
         return None
     if "content" not in when:
         return {}
-    found = re.search(when["content"], content, re.DOTALL)
-    return None if found is None else {key: value or "" for key, value in found.groupdict().items()}
+    match = re.search(when["content"], content, re.DOTALL)
+    return (
+        None
+        if match is None
+        else {key: value or "" for key, value in match.groupdict().items()}
+    )
 
 
-def _values(groups: dict[str, str], body: dict[str, Any], content: str, nth: int) -> dict[str, str]:
+def _values(
+    groups: dict[str, str], body: dict[str, Any], content: str, nth: int
+) -> dict[str, str]:
     lines = [line for line in content.splitlines() if line.strip()] or [""]
     return {
         "content": content,
@@ -156,7 +179,7 @@ def _fill(value: Any, values: dict[str, str]) -> Any:
 
 
 def _typed(body: dict[str, Any]) -> str:
-    """The last text a user typed: machine text is marked and left out."""
+    """Return the last text typed by the user; marked machine text is skipped."""
     for message in reversed(body["messages"]):
         if message.get("role") == "user":
             text = _NOTE.sub("", text_of(message.get("content"))).strip()
@@ -169,26 +192,34 @@ def _stepwise(prompt: str) -> bool:
     return "one by one" in prompt.lower()
 
 
-def _wanted(prompt: str) -> list[dict[str, Any]]:
-    """The tool calls a prompt asks for."""
-    found = re.match(r"(?is)\s*write (\S+?):\s*(.+)", prompt)
-    if found:
-        return [{"name": "write", "arguments": {"path": found[1], "content": found[2]}}]
-    found = re.search(r"(?is)\breplace '(.+?)' (?:with|by) '(.*?)' in (\S+)", prompt)
-    if found:
-        arguments = {"path": found[3], "old_text": found[1], "new_text": found[2]}
+def _requested_calls(prompt: str) -> list[dict[str, Any]]:
+    """Return the tool calls requested by a prompt."""
+    match = re.match(r"(?is)\s*write (\S+?):\s*(.+)", prompt)
+    if match:
+        return [{"name": "write", "arguments": {"path": match[1], "content": match[2]}}]
+    match = re.search(r"(?is)\breplace '(.+?)' (?:with|by) '(.*?)' in (\S+)", prompt)
+    if match:
+        arguments = {"path": match[3], "old_text": match[1], "new_text": match[2]}
         return [{"name": "edit", "arguments": arguments}]
-    found = re.match(r"(?i)\s*run (.+)", prompt)
-    if found:
-        return [{"name": "bash", "arguments": {"command": found[1].strip().strip("`")}}]
-    found = re.match(r"(?i)\s*(?:grep|search for) (\S+)(?: in (\S+))?", prompt)
-    if found:
+    match = re.match(r"(?i)\s*run (.+)", prompt)
+    if match:
+        return [{"name": "bash", "arguments": {"command": match[1].strip().strip("`")}}]
+    match = re.match(r"(?i)\s*(?:grep|search for) (\S+)(?: in (\S+))?", prompt)
+    if match:
         return [
-            {"name": "grep", "arguments": {"pattern": found[1], **({"path": found[2]} if found[2] else {})}}
+            {
+                "name": "grep",
+                "arguments": {
+                    "pattern": match[1],
+                    **({"path": match[2]} if match[2] else {}),
+                },
+            }
         ]
-    found = re.match(r"(?i)\s*list\b(?: (?:the )?(?:files )?(?:of |in )?(\S+))?", prompt)
-    if found:
-        return [{"name": "ls", "arguments": {"path": found[1] or "."}}]
+    match = re.match(
+        r"(?i)\s*list\b(?: (?:the )?(?:files )?(?:of |in )?(\S+))?", prompt
+    )
+    if match:
+        return [{"name": "ls", "arguments": {"path": match[1] or "."}}]
     if re.search(r"(?i)\bread\b", prompt):
         paths = dict.fromkeys(path.rstrip(".") for path in re.findall(_PATH, prompt))
         return [{"name": "read", "arguments": {"path": path}} for path in paths]
@@ -205,14 +236,21 @@ _OTHER_NAMES = {
 }
 
 
-def _fitted(call: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    """The call with its arguments named as the offered tool names them."""
+def _with_offered_names(call: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    """Rename the arguments of a call to those of the offered tool."""
     for tool in body.get("tools") or ():
         function = tool.get("function", {})
         if function.get("name") == call["name"]:
-            known = function.get("parameters", {}).get("properties", {})
+            properties = function.get("parameters", {}).get("properties", {})
             renamed = {
-                next((name for name in (key, *_OTHER_NAMES.get(key, ())) if name in known), key): value
+                next(
+                    (
+                        name
+                        for name in (key, *_OTHER_NAMES.get(key, ()))
+                        if name in properties
+                    ),
+                    key,
+                ): value
                 for key, value in call["arguments"].items()
             }
             return {"name": call["name"], "arguments": renamed}
@@ -229,45 +267,55 @@ def _first_line(text: str) -> str:
 
 def _last_line_answer(content: str) -> dict[str, Any]:
     lines = [line.strip() for line in content.splitlines() if line.strip()]
-    return {"text": f"The last line of the result is: {lines[-1] if lines else '(nothing)'}"}
+    return {
+        "text": f"The last line of the result is: {lines[-1] if lines else '(nothing)'}"
+    }
 
 
-def told(body: dict[str, Any]) -> str:
-    """The session itself as a transcript, where a summary is asked for at its end."""
+def session_transcript(body: dict[str, Any]) -> str:
+    """Return the session as a transcript, if a summary is requested at its end."""
     labels = {"user": "[User]", "assistant": "[Assistant]", "tool": "[Tool result]"}
-    talk = [(labels.get(m["role"], ""), text_of(m.get("content"))) for m in body["messages"][:-1]]
+    talk = [
+        (labels.get(m["role"], ""), text_of(m.get("content")))
+        for m in body["messages"][:-1]
+    ]
     lines = "\n\n".join(f"{label}: {text}" for label, text in talk if label)
     before = "\n".join(_between(text, "summary") for _, text in talk)
     return f"<conversation>\n{lines}\n</conversation>\n<previous-summary>\n{before}\n</previous-summary>\n"
 
 
 def summary(content: str) -> str:
-    """A plausible summary of the `<conversation>` in a text, with the sections that its prompt asks for."""
+    """Return a plausible summary of the `<conversation>` in a text.
+
+    It has the sections that the prompt asks for.
+    """
     talk = _between(content, "conversation")
     before = _between(content, "previous-summary")
-    asked = content.replace(talk, "")
+    instructions = content.replace(talk, "")
     lines = [line.strip() for line in talk.splitlines() if line.strip()]
     requests = [line for line in lines if line.startswith("[User]")] or lines[:1]
     constraints = [
         line
         for line in lines
-        if re.search(r"\b(must|never|only|do not|don't)\b|必须|不要", line, re.IGNORECASE)
+        if re.search(
+            r"\b(must|never|only|do not|don't)\b|必须|不要", line, re.IGNORECASE
+        )
     ]
     # Long lines are data, and slow to search.
     short = "\n".join(line for line in lines if len(line) < 400)
     paths = sorted({str(PurePosixPath(path)) for path in re.findall(_PATH, short)})[:12]
     facts = [line for line in lines if not line.startswith("[")][-4:]
-    if "Original Request" in asked and "Critical Context" not in asked:
+    if "Original Request" in instructions and "Critical Context" not in instructions:
         return _sections(
             ("Original Request", requests[-1:]),
             ("Early Progress", [f"Looked at {path}" for path in paths]),
             ("Context for Suffix", facts),
         )
-    kept = [line for line in before.splitlines() if line.startswith("- ")][:10]
+    old_lines = [line for line in before.splitlines() if line.startswith("- ")][:10]
     return _sections(
         ("Goal", requests[:1]),
         ("Constraints & Preferences", constraints[:4]),
-        ("Progress", [*kept, *(f"Done: looked at {path}" for path in paths)]),
+        ("Progress", [*old_lines, *(f"Done: looked at {path}" for path in paths)]),
         ("Key Decisions", ["Work through the requests in order"]),
         ("Next Steps", requests[-1:]),
         ("Critical Context", facts),
@@ -276,11 +324,14 @@ def summary(content: str) -> str:
 
 def _sections(*sections: tuple[str, list[str]]) -> str:
     return "\n\n".join(
-        f"## {title}\n" + "\n".join(f"- {line.removeprefix('- ')[:160]}" for line in lines or ["(none)"])
+        f"## {title}\n"
+        + "\n".join(
+            f"- {line.removeprefix('- ')[:160]}" for line in lines or ["(none)"]
+        )
         for title, lines in sections
     )
 
 
 def _between(text: str, tag: str) -> str:
-    found = re.search(rf"<{tag}>(.*)</{tag}>", text, re.DOTALL)
-    return found[1] if found else ""
+    match = re.search(rf"<{tag}>(.*)</{tag}>", text, re.DOTALL)
+    return match[1] if match else ""

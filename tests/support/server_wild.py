@@ -1,13 +1,13 @@
-"""Answers no well-behaved server gives: the fault keys `bytes`, `flood` and `reset_after` of a script.
+"""Malformed responses: the fault keys `bytes`, `flood` and `reset_after` of a script.
 
-{"bytes": ["data: …\\n\\n", …],      written as they are, one after the other, Latin-1 for any byte
- "headers": {"content-type": …},     in place of `text/event-stream`
+{"bytes": ["data: …\\n\\n", …],      written unchanged one after the other, Latin-1 for any byte
+ "headers": {"content-type": …},     instead of `text/event-stream`
  "gzip": true,                       compressed
- "then": "reset" | "stall"}          instead of an end
+ "then": "reset" | "stall"}          instead of a regular end
 {"flood": {"head": "…", "piece": "…", "times": 1000, "tail": "…"}, "headers": {…}}
-                                     `piece` so many times; without `times` until the client goes away
-                                     both with a "status", where it is not 200
-{"reset_after": 2}                   the connection is reset, not closed, before piece 2 of an answer
+                                     `piece` repeated; without `times` until the client disconnects
+                                     both with a "status" other than 200, if given
+{"reset_after": 2}                   the connection is reset, not closed, before chunk 2 of an answer
 """
 
 import gzip
@@ -26,11 +26,14 @@ def is_wild(fault: dict[str, Any]) -> bool:
 
 
 def send_wild(handler: BaseHTTPRequestHandler, fault: dict[str, Any]) -> str:
-    """Gives such an answer; how it ended, for the log."""
+    """Send a malformed response; return its outcome for the log."""
     handler.close_connection = True
     try:
         handler.send_response(fault.get("status", 200))
-        for name, value in {"content-type": "text/event-stream", **fault.get("headers", {})}.items():
+        for name, value in {
+            "content-type": "text/event-stream",
+            **fault.get("headers", {}),
+        }.items():
             handler.send_header(name, value)
         if fault.get("gzip"):
             handler.send_header("content-encoding", "gzip")
@@ -52,10 +55,12 @@ def send_wild(handler: BaseHTTPRequestHandler, fault: dict[str, Any]) -> str:
 
 
 def reset(handler: BaseHTTPRequestHandler) -> None:
-    """Ends the connection with a RST: what is on the way is lost, and no end is said."""
+    """End the connection with a RST, which discards data in flight."""
     handler.wfile.flush()
     handler.close_connection = True
-    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.connection.setsockopt(
+        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+    )
     handler.connection.close()
 
 
@@ -68,11 +73,11 @@ def _pieces(fault: dict[str, Any]) -> Iterator[bytes]:
     yield flood.get("head", "").encode()
     piece = flood["piece"].encode()
     at_once = max(1, _BATCH // len(piece))
-    left = flood.get("times")
-    while left is None or left > 0:
-        many = at_once if left is None else min(left, at_once)
+    remaining = flood.get("times")
+    while remaining is None or remaining > 0:
+        many = at_once if remaining is None else min(remaining, at_once)
         yield piece * many
-        left = None if left is None else left - many
+        remaining = None if remaining is None else remaining - many
     yield flood.get("tail", "").encode()
 
 

@@ -14,13 +14,15 @@ from support.history import history
 Tree = dict[str, "Tree"]
 TREES = st.recursive(
     st.just({}),
-    lambda below: st.dictionaries(st.sampled_from(["a1", "b2", "c3"]), below, max_size=3),
+    lambda below: st.dictionaries(
+        st.sampled_from(["a1", "b2", "c3"]), below, max_size=3
+    ),
     max_leaves=8,
 )
 
 
-def kept(home: Path, tree: Tree) -> Path:
-    """A session with subagents of these ids, and theirs."""
+def write_tree(home: Path, tree: Tree) -> Path:
+    """Write a session with a tree of subagents of these ids; return its event file."""
     markers = [Subagent(child=name, call_id=f"c-{name}", agent="x") for name in tree]
     session = Session.create(home / "work", home=home)
     try:
@@ -39,14 +41,20 @@ def grow(events: Path, session: str, tree: Tree) -> None:
         for child in below:
             story.add(Subagent(child=child, call_id="", agent="x"))
         path = write_child(
-            events, header, story.entries, Spawned(session=session, call=f"c-{name}", agent="x"), str
+            events,
+            header,
+            story.entries,
+            Spawned(session=session, call=f"c-{name}", agent="x"),
+            str,
         )
         grow(path, name, below)
 
 
-def shape(events: Path) -> dict[str, bytes]:
-    """What each history of a tree holds, but for its header, by where it lies."""
+def tree_contents(events: Path) -> dict[str, bytes]:
+    """Return the content of each history of a tree without its header, by path."""
     return {
-        path.relative_to(events.parent).as_posix(): path.read_bytes().partition(b"\n")[2]
+        path.relative_to(events.parent).as_posix(): path.read_bytes().partition(b"\n")[
+            2
+        ]
         for path in tree_of(events)
     }

@@ -1,4 +1,4 @@
-"""A data folder full of sessions, and the Sessions screen in a bare program over it."""
+"""The Sessions screen in a minimal app, over a data folder of sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -12,10 +12,18 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from foldline.history import Session
-from foldline.protocol import AssistantMessage, Entry, Title, Usage, UserMessage, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    Entry,
+    Title,
+    Usage,
+    UserMessage,
+    text_parts,
+)
 from foldline.tui.base_app import BaseApp
+from foldline.tui.lists.picker import Picker
 from foldline.tui.screens.sessions import SessionsScreen
-from foldline.tui.session_commands import read_along
+from foldline.tui.session_commands import follow_session
 from support.agents import PATIENCE
 from support.chat_app import screen_text
 
@@ -23,21 +31,26 @@ NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 SHOP, BLOG = Path("/w/shop-api"), Path("/w/blog")
 
 
-def talk(*prompts: str, answer: str = "Done.", model: str = "kimi-k2", tokens: int = 28_600) -> list[Entry]:
-    """Prompts and their answers."""
+def talk(
+    *prompts: str, answer: str = "Done.", model: str = "kimi-k2", tokens: int = 28_600
+) -> list[Entry]:
+    """Return prompts and their answers."""
     entries: list[Entry] = []
     for prompt in prompts:
         entries.append(UserMessage(parts=text_parts(prompt)))
         entries.append(
             AssistantMessage(
-                parts=text_parts(answer), model=model, usage=Usage(input=tokens), stop_reason="stop"
+                parts=text_parts(answer),
+                model=model,
+                usage=Usage(input=tokens),
+                stop_reason="stop",
             )
         )
     return entries
 
 
 class Shelf:
-    """Puts sessions into a data folder, each a given time before noon."""
+    """Stores sessions in a data folder, each dated some minutes before noon."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -51,12 +64,12 @@ class Shelf:
         entries: Sequence[Entry] | None = None,
         **talked: Any,
     ) -> Path:
-        """A session of ours; its event file."""
+        """Store a session; return its event file."""
         at = NOON - timedelta(minutes=minutes)
         name = f"{at:%Y%m%d-%H%M%S}-{len(list(self.home.glob('*/*/*'))):04}"
         session = Session.create(cwd, home=self.home, now=lambda: at, session_id=name)
-        said = list(entries) if entries is not None else talk(*prompts, **talked)
-        await session.append(*said, *([Title(title=title)] if title else []))
+        stored = list(entries) if entries is not None else talk(*prompts, **talked)
+        await session.append(*stored, *([Title(title=title)] if title else []))
         session.save_meta()
         session.close()
         assert session.path is not None
@@ -73,7 +86,7 @@ async def _no_title(title: str) -> str:
 
 
 class SessionsApp(BaseApp[None]):
-    """The smallest program around the screen; what it gave back is in `left`."""
+    """Minimal app around the screen; its result is in `left`."""
 
     ENABLE_COMMAND_PALETTE = False
 
@@ -82,30 +95,29 @@ class SessionsApp(BaseApp[None]):
         home: Path,
         *,
         here: Path | None = None,
-        query: str | None = None,
-        beside: Sequence[Path] = (),
+        query: str = "",
+        others: Sequence[Path] = (),
         retitle: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
         super().__init__()
-        self.left: list[Path | None] = []
+        self.results: list[str | None] = []
         self.sessions = SessionsScreen(
-            "shop-api ▸ Idempotent orders",
             home=home,
             root=SHOP,
             here=here,
             now=lambda: NOON,
             query=query,
-            beside=beside,
-            read=lambda listed, index: read_along(self, listed, index),
+            open_files=others,
+            read=lambda rows, index: follow_session(self, rows, index),
             retitle=retitle or _no_title,
         )
 
     async def on_mount(self) -> None:
-        await self.push_screen(self.sessions, self.left.append)
+        await self.push_screen(self.sessions, self.results.append)
 
 
-class Seen:
-    """A running screen and what a test asks of it."""
+class SessionsDriver:
+    """A running screen, with queries and actions for tests."""
 
     def __init__(self, app: SessionsApp, pilot: Pilot[None]) -> None:
         self.app = app
@@ -113,6 +125,8 @@ class Seen:
 
     @property
     def rows(self) -> list[str]:
+        if len(self.app.screen._compositor.render_strips()) != self.app.size.height:
+            return []  # the screen has just been opened
         return [line.rstrip() for line in screen_text(self.app)]
 
     @property
@@ -125,29 +139,42 @@ class Seen:
 
     @property
     def listed(self) -> list[str]:
-        """What stands in the list, its heading left out."""
-        top = next(at for at, row in enumerate(self.rows) if "1 This folder" in row)
-        inside = self.rows[top + 2 :]
-        end = next(at for at, row in enumerate(inside) if row[:1] in "┗┠")
-        return [row[1:-1].rstrip() for row in inside[:end] if row[1:-1].strip()]
+        """The rows of the list, without its heading."""
+        return [self.rows[line][1:-1].rstrip() for line in self.app.sessions.seen]
 
-    async def later(self, key: str) -> None:
-        """Press a key once a question has been there for long enough."""
-        clock, self.app.sessions.clock = self.app.sessions.clock, lambda: clock() + 2
-        await self.press(key)
+    async def act(self, action: str) -> None:
+        """Choose an action on the selected session."""
+        await self.press("ctrl+o")
+        await self.until(lambda: self.app.screen is not self.app.sessions)
+        picker = self.app.screen
+        assert isinstance(picker, Picker)
+        picker.select(action)
+        assert picker.marked == action, f"{action} is not offered"
+        await self.press("enter")
+
+    async def confirm(self) -> None:
+        """Agree to the question in front."""
+        await self.until(lambda: self.app.screen is not self.app.sessions)
+        await self.press("down", "enter")
+
+    async def scope(self, scope: str) -> None:
+        """Go on to a list."""
+        while self.app.sessions.state.scope != scope:
+            await self.press("tab")
+        await self.until(lambda: self.app.sessions.state.listing is not None)
 
     async def press(self, *keys: str) -> None:
-        """As Pilot's, but a key is waited for until it is worked off, not until the process is idle."""
+        """Press keys, and wait for each key to be handled instead of for an idle process."""
         for key in keys:
             self.app.post_message(events.Key(key, key if len(key) == 1 else None))
             await self.settle()
 
     async def settle(self) -> None:
-        for _ in range(3):  # what a message sets off, and what that does
+        for _ in range(3):  # a message, and the messages it causes
             await self.pilot.pause(0)
 
     async def type(self, text: str) -> None:
-        """Into the field that has the focus, at once."""
+        """Paste into the focused field."""
         field = self.app.screen.focused
         assert isinstance(field, Input)
         field.insert_text_at_cursor(text)
@@ -159,28 +186,33 @@ class Seen:
                 await asyncio.sleep(0.005)
         await self.settle()
 
-    async def says(self, *words: str) -> None:
-        """Until all of this is on the screen."""
+    async def shows(self, *words: str) -> None:
+        """Wait until all of these words are on the screen."""
         try:
             await self.until(lambda: all(word in self.text for word in words))
         except TimeoutError:
             raise AssertionError(f"{words} never came:\n{self.text}") from None
 
     async def searched(self) -> None:
-        """Until the search is done."""
+        """Wait until the search is done."""
         state = lambda: self.app.sessions.state  # noqa: E731
-        await self.until(lambda: state().found is not None and not state().searching)
+        await self.until(
+            lambda: state().matches is not None and not state().is_searching
+        )
 
-    async def left_with(self) -> Path | None:
-        await self.until(lambda: self.app.left)
-        return self.app.left[0]
+    async def result(self) -> Path | None:
+        await self.until(lambda: self.app.results)
+        path = self.app.results[0]
+        return None if path is None else Path(path)
 
 
 @asynccontextmanager
-async def sessions_on(home: Path, size: tuple[int, int] = (120, 36), **options: Any) -> AsyncIterator[Seen]:
-    """The screen with its list read."""
+async def sessions_on(
+    home: Path, size: tuple[int, int] = (120, 36), **options: Any
+) -> AsyncIterator[SessionsDriver]:
+    """Run the screen, and wait until its list is read."""
     app = SessionsApp(home, **options)
     async with app.run_test(size=size) as pilot:
-        seen = Seen(app, pilot)
+        seen = SessionsDriver(app, pilot)
         await seen.until(lambda: app.sessions.state.listing is not None)
         yield seen

@@ -1,4 +1,4 @@
-"""The Settings screen in a bare program, over a real file of settings and nothing else."""
+"""The Settings screen in a minimal app, over a real settings file."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -11,7 +11,13 @@ from textual.pilot import Pilot
 from foldline.agent.settings import load_settings
 from foldline.agent.settings_edit import change, in_toml
 from foldline.tui.base_app import BaseApp
-from foldline.tui.screens.settings import Setting, SettingsScreen, list_settings
+from foldline.tui.screens.settings import (
+    IN_EFFECT,
+    UNFOLD,
+    Setting,
+    SettingsScreen,
+    list_settings,
+)
 from support.agents import PATIENCE
 from support.chat_app import screen_text
 
@@ -32,13 +38,17 @@ env = { TOKEN = "planted-secret" }
 """
 
 
-class Kept:
-    """Settings in a folder, as a keeper that no session listens to."""
+class SettingsFile:
+    """Settings in a folder, without a session that listens to them."""
 
     file = "~/.config/foldline/config.toml"
 
     def __init__(
-        self, folder: Path, own: str = OWN, environ: Mapping[str, str] | None = None, **options: object
+        self,
+        folder: Path,
+        own: str = OWN,
+        environ: Mapping[str, str] | None = None,
+        **options: object,
     ) -> None:
         self.cwd = folder / "work"
         self.cwd.mkdir(parents=True)
@@ -47,9 +57,9 @@ class Kept:
             self.path.write_text(own, "utf-8")
         self.environ = {"FOLDLINE_HOME": str(folder), **(environ or {})}
         self.now = load_settings(self.cwd, self.environ, options)
-        self.asked: list[str] = []
+        self.opened_lists: list[str] = []
         self.answer: str | None = None
-        """What the reader chooses from a list."""
+        """The choice made in a list."""
 
     @property
     def text(self) -> str:
@@ -62,33 +72,37 @@ class Kept:
     async def keep(self, key: str, text: str | None) -> str:
         value = None if text is None else in_toml(key, text)
         self.now = change(self.now, self.cwd, self.environ, key, value)
-        return "Kept. It counts now."
+        return f"Saved. {IN_EFFECT}"
 
     def choose(self, setting: Setting, chosen: Callable[[str | None], None]) -> None:
-        self.asked.append(setting.key)
+        self.opened_lists.append(setting.key)
         chosen(self.answer)
 
 
 class SettingsApp(BaseApp[None]):
-    """The smallest program around the screen."""
+    """Minimal app around the screen."""
 
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, kept: Kept, theme: str = "foldline-dark") -> None:
+    def __init__(
+        self, settings_file: SettingsFile, theme: str = "foldline-dark"
+    ) -> None:
         super().__init__(theme)
-        self.screen_shown = SettingsScreen(kept)
+        self.screen_shown = SettingsScreen(settings_file)
 
     async def on_mount(self) -> None:
         await self.push_screen(self.screen_shown)
 
 
-class Seen:
-    """A running screen and what a test asks of it."""
+class SettingsDriver:
+    """A running screen, with queries and actions for tests."""
 
-    def __init__(self, app: SettingsApp, pilot: Pilot[None], kept: Kept) -> None:
+    def __init__(
+        self, app: SettingsApp, pilot: Pilot[None], settings_file: SettingsFile
+    ) -> None:
         self.app = app
         self.pilot = pilot
-        self.kept = kept
+        self.settings_file = settings_file
 
     @property
     def state(self) -> SettingsScreen:
@@ -108,16 +122,24 @@ class Seen:
         await self.pilot.pause()
 
     async def mark(self, key: str) -> None:
-        """Move to a setting."""
-        keys = [each.key for each in self.state.rows]
-        await self.press("ctrl+home", *["down"] * keys.index(key))
-        assert self.state.row is not None and self.state.row.key == key
+        """Move the cursor to a setting, and unfold the advanced ones if necessary."""
+        if not any(row.choice.id == key for row in self.state.rows):
+            self.state.select(UNFOLD)
+            await self.press("enter")
+        self.state.select(key)
+        self.state.update()
+        await self.pilot.pause()
+        assert self.state.marked == key
 
 
 @asynccontextmanager
-async def settings_on(kept: Kept, size: tuple[int, int] = (80, 24), **options: Any) -> AsyncIterator[Seen]:
-    app = SettingsApp(kept, **options)
+async def settings_on(
+    settings_file: SettingsFile, size: tuple[int, int] = (80, 24), **options: Any
+) -> AsyncIterator[SettingsDriver]:
+    app = SettingsApp(settings_file, **options)
     async with app.run_test(size=size) as pilot:
-        seen = Seen(app, pilot, kept)
-        await seen.until(lambda: app.screen_shown.is_mounted and app.screen is app.screen_shown)
+        seen = SettingsDriver(app, pilot, settings_file)
+        await seen.until(
+            lambda: app.screen is app.screen_shown and app.screen_shown.rows
+        )
         yield seen

@@ -1,4 +1,4 @@
-"""The setup screen in a bare program, with servers that a test makes up."""
+"""The setup screen in a minimal app, with made-up servers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,16 +12,23 @@ from foldline.llm import LLMError
 from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
 from foldline.tui.base_app import BaseApp
-from foldline.tui.screens.setup import SetupScreen
-from foldline.tui.screens.setup_servers import OFFLINE, OTHER, Choice, Secret, Source
+from foldline.tui.lists.picker import Picker
+from foldline.tui.screens.setup import ModelDialog
+from foldline.tui.screens.setup_servers import (
+    OFFLINE,
+    OTHER,
+    ModelServer,
+    Secret,
+    SetupResult,
+)
 from foldline.tui.themes import DEFAULT_THEME
 from support.agents import PATIENCE
 from support.chat_app import Clock, screen_text
 
 KEY = "sk-planted-0123456789abcdef"
-"""The key that must be seen nowhere."""
+"""The key that must never be shown."""
 
-OPENAI = Source(
+OPENAI = ModelServer(
     "openai",
     "OpenAI",
     "https://api.openai.com/v1",
@@ -30,7 +37,7 @@ OPENAI = Source(
     key_page="https://platform.openai.com/api-keys",
     key="needed",
 )
-ANTHROPIC = Source(
+ANTHROPIC = ModelServer(
     "anthropic",
     "Anthropic",
     "https://api.anthropic.com/v1",
@@ -39,7 +46,7 @@ ANTHROPIC = Source(
     default_model="claude-sonnet-5-5",
     key="needed",
 )
-DEEPSEEK = Source(
+DEEPSEEK = ModelServer(
     "deepseek",
     "DeepSeek",
     "https://api.deepseek.com/v1",
@@ -48,7 +55,7 @@ DEEPSEEK = Source(
     default_model="deepseek-v4-flash",
     key="needed",
 )
-OLLAMA = Source("ollama", "Ollama", "http://localhost:11434/v1")
+OLLAMA = ModelServer("ollama", "Ollama", "http://localhost:11434/v1")
 SOURCES = (OFFLINE, OPENAI, ANTHROPIC, DEEPSEEK, OLLAMA, OTHER)
 
 
@@ -56,77 +63,94 @@ def offers(*ids: str) -> list[ListedModel]:
     return [ListedModel(name, 400_000) for name in ids]
 
 
-class MadeUp:
-    """Servers that answer what a test says: offers, an error, or nothing before `open` is set."""
+class FakeServers:
+    """Made-up servers.
+
+    They answer with models, an error, or nothing before `open` is set.
+    """
 
     def __init__(self, *answers: Sequence[ListedModel] | LLMError) -> None:
-        self.sources: Sequence[Source] = SOURCES
+        self.sources: Sequence[ModelServer] = SOURCES
         self.trouble = ""
         self.script = list(answers)
-        self.asked: list[tuple[Source, Secret | None]] = []
-        self.kept: list[Choice] = []
+        self.requests: list[tuple[ModelServer, Secret | None]] = []
+        self.choices: list[SetupResult] = []
         self.refuses: str = ""
-        """Why nothing can be written down."""
+        """Why settings cannot be written."""
         self.open = asyncio.Event()
         self.open.set()
         self.too_small: set[str] = set()
         self.known_offers: Sequence[ListedModel] = ()
-        """What is known without asking."""
+        """Models known without a request."""
 
-    async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
-        self.asked.append((source, key))
+    async def models(
+        self, source: ModelServer, key: Secret | None
+    ) -> Sequence[ListedModel]:
+        self.requests.append((source, key))
         await self.open.wait()
         answer = self.script.pop(0)
         if isinstance(answer, LLMError):
             raise answer
         return answer
 
-    def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
-        return self.known_offers or [ListedModel(name) for name in dict.fromkeys(names) if name]
+    def known(self, source: ModelServer, names: Sequence[str]) -> Sequence[ListedModel]:
+        return self.known_offers or [
+            ListedModel(name) for name in dict.fromkeys(names) if name
+        ]
 
-    def other(self, address: str) -> Source:
+    def other(self, address: str) -> ModelServer:
         if not address.startswith("http"):
             raise FoldlineError("This is no http or https address.")
-        return Source("own-server", "own-server", address, key="optional")
+        return ModelServer("own-server", "own-server", address, key="optional")
 
     def compacts_first(self, offer: ListedModel) -> bool:
         return offer.id in self.too_small
 
-    async def keep(self, choice: Choice) -> None:
+    async def keep(self, choice: SetupResult) -> None:
         if self.refuses:
             raise FoldlineError(self.refuses)
-        self.kept.append(choice)
+        self.choices.append(choice)
 
 
 class SetupApp(BaseApp[None]):
-    """The smallest program around the screen; what it gave back is in `left`."""
+    """Minimal app around the dialog; its results are in `results`."""
 
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, servers: MadeUp, theme: str = DEFAULT_THEME, **opened: Any) -> None:
+    def __init__(
+        self, servers: FakeServers, theme: str = DEFAULT_THEME, **options: Any
+    ) -> None:
         super().__init__(theme)
-        self.left: list[Choice | None] = []
+        self.results: list[SetupResult | None] = []
         self.clock = Clock()
         self.servers = servers
-        self.setup = SetupScreen(servers, clock=self.clock, **opened)
+        self.at_models = options.pop("step", "provider") == "model"
+        self.dialog = ModelDialog(self, servers, **options)  # type: ignore[arg-type]
 
     async def on_mount(self) -> None:
-        await self.push_screen(self.setup, self.left.append)
+        self.run_worker(self._choose())
+
+    async def _choose(self) -> None:
+        self.results.append(await self.dialog.choose(at_models=self.at_models))
 
 
-class Seen:
-    """A running screen and what a test asks of it."""
+class SetupDriver:
+    """A running screen, with queries and actions for tests."""
 
     def __init__(self, app: SetupApp, pilot: Pilot[None]) -> None:
         self.app = app
         self.pilot = pilot
 
     @property
-    def state(self) -> SetupScreen:
-        return self.app.setup
+    def picker(self) -> Picker:
+        """The list in front."""
+        assert isinstance(self.app.screen, Picker)
+        return self.app.screen
 
     @property
     def rows(self) -> list[str]:
+        if len(self.app.screen._compositor.render_strips()) != self.app.size.height:
+            return []  # the screen has just been opened
         return [line.rstrip() for line in screen_text(self.app)]
 
     @property
@@ -140,9 +164,11 @@ class Seen:
         self.app.post_message(events.Paste(text))
         await self.pilot.pause()
 
-    async def mark(self, source: Source) -> None:
-        """Move to a source in the list."""
-        await self.press("ctrl+home", *["down"] * self.state.sources.index(source))
+    async def mark(self, source: ModelServer) -> None:
+        """Move the cursor to a source in the list."""
+        self.picker.select(source.name)
+        self.picker.update()
+        await self.pilot.pause()
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -150,8 +176,8 @@ class Seen:
                 await asyncio.sleep(0.005)
         await self.pilot.pause()
 
-    async def says(self, *words: str) -> None:
-        """Until all of this is on the screen."""
+    async def shows(self, *words: str) -> None:
+        """Wait until all of these words are on the screen."""
         try:
             await self.until(lambda: all(word in self.text for word in words))
         except TimeoutError:
@@ -160,10 +186,10 @@ class Seen:
 
 @asynccontextmanager
 async def setup_on(
-    servers: MadeUp, *, terminal: tuple[int, int] = (80, 24), **options: Any
-) -> AsyncIterator[Seen]:
+    servers: FakeServers, *, terminal: tuple[int, int] = (80, 24), **options: Any
+) -> AsyncIterator[SetupDriver]:
     app = SetupApp(servers, **options)
     async with app.run_test(size=terminal) as pilot:
-        seen = Seen(app, pilot)
-        await seen.until(lambda: app.setup.is_mounted and app.screen is app.setup)
+        seen = SetupDriver(app, pilot)
+        await seen.until(lambda: isinstance(app.screen, Picker))
         yield seen

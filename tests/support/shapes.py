@@ -1,10 +1,10 @@
-"""A server that says of its models what a test wants it to, in its own process.
+"""A server that describes its models as a test specifies, in its own process.
 
     python tests/support/shapes.py ANSWERS.json LOG
 
-prints its port, and answers `{"GET /v1/models": {…}}` by method and path, query left out. A list of answers
-is given one after the other, the last one again and again; `{"status": 401, "body": …}` has that status;
-anything else is 404. Every request is a line of the log, with its headers. It ends with its stdin.
+prints its port, and answers by method and path without query, as in `{"GET /v1/models": {…}}`. A list of
+answers is given one after the other, and its last one repeated; `{"status": 401, "body": …}` sets the status;
+other paths get 404. Every request is logged as a line with its headers. The server ends with its stdin.
 """
 
 import json
@@ -21,18 +21,18 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request, as the server saw it."""
+class LoggedRequest:
+    """A request as logged by the server."""
 
     what: str
     """Method and path, with the query."""
     headers: Mapping[str, str]
-    """Names in small letters."""
+    """Lower-case names."""
     body: Any
 
 
 @dataclass(frozen=True)
-class Shapes:
+class ListingServer:
     root: str
     log: Path
 
@@ -40,26 +40,32 @@ class Shapes:
     def base_url(self) -> str:
         return f"{self.root}/v1"
 
-    def asked(self) -> list[Asked]:
-        """All requests so far, in order."""
-        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
-        return [Asked(**json.loads(line)) for line in lines]
+    def requests(self) -> list[LoggedRequest]:
+        """Return all requests so far, in order."""
+        lines = (
+            self.log.read_text(encoding="utf-8").splitlines()
+            if self.log.exists()
+            else []
+        )
+        return [LoggedRequest(**json.loads(line)) for line in lines]
 
 
 @contextmanager
-def answering(answers: Mapping[str, Any]) -> Iterator[Shapes]:
-    """The server, for the time of a `with`."""
+def listing_server(answers: Mapping[str, Any]) -> Iterator[ListingServer]:
+    """Run a server with these answers."""
     with TemporaryDirectory(prefix="foldline-shapes-") as folder:
         script, log = Path(folder) / "answers.json", Path(folder) / "log.jsonl"
         script.write_text(json.dumps(answers), encoding="utf-8")
         command = [sys.executable, str(Path(__file__).resolve()), str(script), str(log)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             port = process.stdout.readline().strip()
             assert port.isdigit(), f"the server of shapes did not start: {port!r}"
             try:
-                yield Shapes(f"http://127.0.0.1:{port}", log)
+                yield ListingServer(f"http://127.0.0.1:{port}", log)
             finally:
                 process.stdin.close()
 
@@ -76,19 +82,29 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(None)
 
     def do_POST(self) -> None:
-        self._answer(json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"null"))
+        self._answer(
+            json.loads(
+                self.rfile.read(int(self.headers.get("content-length", 0))) or b"null"
+            )
+        )
 
     def _answer(self, body: Any) -> None:
         what = f"{self.command} {self.path}"
         headers = {name.lower(): value for name, value in self.headers.items()}
         with self.lock, self.log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"what": what, "headers": headers, "body": body}) + "\n")
+            file.write(
+                json.dumps({"what": what, "headers": headers, "body": body}) + "\n"
+            )
         with self.lock:
-            found = self.answers.get(what.partition("?")[0], {"status": 404, "body": {"error": "not found"}})
-            if isinstance(found, list):
-                found = found.pop(0) if len(found) > 1 else found[0]
-        status, said = (found["status"], found["body"]) if "status" in found else (200, found)
-        payload = json.dumps(said).encode()
+            answer = self.answers.get(
+                what.partition("?")[0], {"status": 404, "body": {"error": "not found"}}
+            )
+            if isinstance(answer, list):
+                answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        status, content = (
+            (answer["status"], answer["body"]) if "status" in answer else (200, answer)
+        )
+        payload = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(payload)))

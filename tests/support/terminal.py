@@ -1,4 +1,4 @@
-"""The real program in a real pseudo-terminal: its raw bytes, and the screen they make."""
+"""The real program in a real pseudo-terminal: raw bytes, and the resulting screen."""
 
 import os
 import re
@@ -14,17 +14,17 @@ import pexpect
 import pyte
 from pexpect.fdpexpect import fdspawn
 
-from foldline.tui.keys.commands import QUIT_WITHIN
+from foldline.frontend.commands import QUIT_WITHIN
 from support import warm
 
 COLD = (str(Path(sys.executable).with_name("foldline")),)
-"""`foldline` as a `program`: started as people do."""
+"""`foldline` as a `program`: started cold, as users do."""
 PATIENCE = 60.0
-"""Seconds after which a test that waits for something on the screen fails."""
+"""Seconds until a test waiting for the screen fails."""
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 CLEARS = (b"\x1b[2J", b"\x1b[3J", b"\x1b[J", b"\x1b[0J", b"\x1bc", b"\x1b[!p")
-"""What would empty the screen or its scroll-back: erase display, full reset, soft reset."""
-# Sequences pyte takes for others: keyboard protocol (`CSI > 25 u`, `CSI < u`), queries (`CSI ? n $ p`), and
+"""Sequences that clear the screen or its scroll-back: erase display, full reset, soft reset."""
+# Sequences that pyte misreads: keyboard protocol (`CSI > 25 u`, `CSI < u`), queries (`CSI ? n $ p`), and
 # Kitty's pictures.
 _UNKNOWN_TO_PYTE = re.compile(
     rb"\x1b\[[<>=][0-9;]*u|\x1b\[\?[0-9;]*\$p|\x1b\]22;[^\x07]*\x07|\x1b_G[^\x1b]*\x1b\\"
@@ -32,12 +32,19 @@ _UNKNOWN_TO_PYTE = re.compile(
 
 
 class Warm(fdspawn):
-    """`foldline` in a pseudo-terminal of its own, forked from a process that has imported it."""
+    """`foldline` in a pseudo-terminal, forked from a process that has imported it."""
 
     exitstatus: int | None = None
     signalstatus: int | None = None
 
-    def __init__(self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, rows: int, columns: int):
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        rows: int,
+        columns: int,
+    ):
         here, there = os.openpty()
         termios.tcsetwinsize(there, (rows, columns))
         self._program = warm.Program("foldline", arguments, [there] * 3, env, cwd)
@@ -50,7 +57,9 @@ class Warm(fdspawn):
 
     def wait(self) -> None:
         status = self._program.wait()
-        self.exitstatus, self.signalstatus = (status, None) if status >= 0 else (None, -status)
+        self.exitstatus, self.signalstatus = (
+            (status, None) if status >= 0 else (None, -status)
+        )
 
     def close(self, force: bool = True) -> None:
         self._program.close()
@@ -58,13 +67,13 @@ class Warm(fdspawn):
 
 
 class Terminal:
-    """A program and the terminal it runs in."""
+    """A program and its terminal."""
 
     def __init__(self, child: pexpect.spawn | Warm, columns: int, rows: int) -> None:
         self.child = child
         self.raw = b""
         self.modes = termios.tcgetattr(child.child_fd)
-        """The line discipline before the program touched it."""
+        """The line discipline before the program changed it."""
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
         self._rows: list[str] = []
@@ -82,12 +91,12 @@ class Terminal:
         return "\n".join(line.rstrip() for line in self.rows)
 
     def cells(self) -> Iterator[tuple[int, int, pyte.screens.Char]]:
-        """All cells, each with its row and column."""
+        """All cells with row and column."""
         size = product(range(self._screen.lines), range(self._screen.columns))
         return ((y, x, self._screen.buffer[y][x]) for y, x in size)
 
     def read(self, patience: float = 0.05) -> bool:
-        """Take what the program has written; whether it still lives."""
+        """Read the program's output; return whether the program is alive."""
         try:
             chunk = self.child.read_nonblocking(65_536, timeout=patience)
         except pexpect.TIMEOUT:
@@ -98,13 +107,16 @@ class Terminal:
         return True
 
     def feed(self, chunk: bytes) -> None:
-        """Draw this, which the program has written."""
+        """Draw output of the program."""
         self.raw += chunk
-        # A sequence may be cut in two by the read: the rest of it comes with the next one.
+        # A read may split a sequence: keep its beginning for the next one.
         chunk = self._held + chunk
         cut = chunk.rfind(b"\x1b", max(0, len(chunk) - 24))
         picture = chunk.rfind(b"\x1b_G")
-        if picture >= 0 and b"\x1b\\" not in chunk[picture : cut if cut > picture else len(chunk)]:
+        if (
+            picture >= 0
+            and b"\x1b\\" not in chunk[picture : cut if cut > picture else len(chunk)]
+        ):
             cut = picture
         self._held = b"" if cut < 0 else chunk[cut:]
         self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", chunk if cut < 0 else chunk[:cut]))
@@ -113,12 +125,20 @@ class Terminal:
         self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", self._held))
         self._held = b""
 
-    def until(self, wanted: str | Callable[["Terminal"], object], patience: float = PATIENCE) -> None:
-        """Until this text, or this condition, is on the screen."""
+    def until(
+        self,
+        condition: str | Callable[["Terminal"], object],
+        patience: float = PATIENCE,
+    ) -> None:
+        """Wait until this text or condition is on the screen."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             alive = self.read()
-            if wanted in self.text if isinstance(wanted, str) else wanted(self):
+            if (
+                condition in self.text
+                if isinstance(condition, str)
+                else condition(self)
+            ):
                 self._read_on()
                 return
             if self._held and b"\x1b[" in self._held:
@@ -126,11 +146,14 @@ class Terminal:
                 continue
             if not alive:
                 break
-        raise AssertionError(f"{wanted!r} did not come to the screen:\n{self.text}")
+        raise AssertionError(f"{condition!r} did not come to the screen:\n{self.text}")
 
     def _read_on(self) -> None:
-        """Take the rest of a frame, which comes in pieces: below it stand rows of the screen before, in which
-        the next thing to wait for may be found, so that keys are sent too early."""
+        """Read the rest of a frame.
+
+        Below a partial frame stand rows of the previous screen. The next text to wait for may be in them, and
+        keys would be sent too early.
+        """
         for _ in range(8):
             before = len(self.raw)
             self.read(0.02)
@@ -138,7 +161,7 @@ class Terminal:
                 return
 
     def settle(self) -> None:
-        """Until the program has nothing more to say for a moment."""
+        """Wait until the program is silent for a moment."""
         quiet = 0
         while quiet < 3:
             before = len(self.raw)
@@ -149,7 +172,7 @@ class Terminal:
         self.child.send(keys)
 
     def ask(self, text: str, *, wait: bool = True) -> None:
-        """Type a prompt and send it, once it is seen in the editor; wait until it has been answered."""
+        """Type a prompt, wait until the editor shows it, send it, and wait for the answer."""
         self.send(text)
         self.until(f"┃ ❯ {text}"[:40])
         self.send("\r")
@@ -162,11 +185,11 @@ class Terminal:
         self.child.setwinsize(rows, columns)
 
     def forget_screen(self) -> None:
-        """Only what is drawn from now on is on the screen."""
+        """Clear the screen, so that it shows only later output."""
         self._screen.reset()
 
     def lives_for(self, seconds: float) -> bool:
-        """Read on for so long, or until the program ends; whether it still lives."""
+        """Read for `seconds` or until the program ends; return whether it is alive."""
         deadline = time.monotonic() + seconds
         while alive := self.read():
             if time.monotonic() > deadline:
@@ -174,33 +197,40 @@ class Terminal:
         return alive
 
     def quit_by_keys(self) -> int | None:
-        """Ctrl+C twice, and its exit status; again where the first one cancelled a compaction, or where the
-        machine stalled so long between the two that each was a first one."""
+        """Press Ctrl+C twice and return the exit status.
+
+        Press again if the first one cancelled a compaction, or if the machine stalled so long between the two
+        that both were first ones.
+        """
         for _ in range(3):
             self.send("\x03")
             with suppress(AssertionError):
-                self.until("Ctrl+C again quits", patience=4 * QUIT_WITHIN)
+                self.until("Ctrl+C again", patience=4 * QUIT_WITHIN)
             self.send("\x03")
             if not self.lives_for(4 * QUIT_WITHIN):
                 break
         return self.ended()
 
     def ended(self) -> int | None:
-        """Wait for the end; the exit status, or minus the signal that ended it."""
+        """Wait for the end; return the exit status, or minus the terminating signal."""
         if self.lives_for(PATIENCE):
             raise AssertionError(f"the program does not end:\n{self.text}")
         self.child.wait()
-        return self.child.exitstatus if self.child.signalstatus is None else -self.child.signalstatus
+        return (
+            self.child.exitstatus
+            if self.child.signalstatus is None
+            else -self.child.signalstatus
+        )
 
     @property
     def between(self) -> bytes:
-        """All bytes from the start of the full screen to its end, or to now."""
+        """All bytes of the full screen, from its start to its end or to now."""
         start = self.raw.index(ENTER)
         end = self.raw.find(LEAVE, start)
         return self.raw[start : end if end >= 0 else len(self.raw)]
 
     def not_restored(self) -> list[str]:
-        """What of the terminal is not as it was before the program."""
+        """Return the terminal modes that the program has not restored."""
         wrong = []
         for what, on, off in (
             ("alternate screen", ENTER, LEAVE),
@@ -227,29 +257,43 @@ def terminal(
     program: Sequence[str] = (),
     **env: str,
 ) -> Iterator[Terminal]:
-    """`foldline ARGUMENTS` in this folder, with a data home of its own and no key. The model is the built-in
-    one where `env` names no server; FOLDLINE_MODEL="" is a first start. It starts warm; `program` is a
-    command that runs in place of it, from cold."""
+    """Run `foldline ARGUMENTS` in this folder, with its own data home and no key.
+
+    The model is the built-in one unless `env` names a server; FOLDLINE_MODEL="" is a first start. The program
+    starts warm; `program` is a command to run cold instead.
+    """
     folder.mkdir(exist_ok=True, parents=True)
     home = folder.parent / f"{folder.name}-home"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE", "OPENAI"))}
-    kept |= {"FOLDLINE_HOME": str(home), "TERM": "xterm-256color", "HOME": str(home), "LC_ALL": "C.UTF-8"}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FOLDLINE", "OPENAI"))
+    }
+    inherited |= {
+        "FOLDLINE_HOME": str(home),
+        "TERM": "xterm-256color",
+        "HOME": str(home),
+        "LC_ALL": "C.UTF-8",
+    }
     for name in ("NO_COLOR", "COLUMNS", "LINES"):
-        kept.pop(name, None)
-    if not any(name.startswith(("FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "OPENAI_")) for name in env):
-        kept["FOLDLINE_MODEL"] = "offline"
+        inherited.pop(name, None)
+    if not any(
+        name.startswith(("FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "OPENAI_"))
+        for name in env
+    ):
+        inherited["FOLDLINE_MODEL"] = "offline"
     if program:
         child: pexpect.spawn | Warm = pexpect.spawn(
             program[0],
             [*program[1:], *arguments],
-            env={**kept, **env},  # type: ignore[arg-type]  # os._Environ in the stubs
+            env={**inherited, **env},  # type: ignore[arg-type]  # os._Environ in the stubs
             cwd=str(folder),
             dimensions=(rows, columns),
             timeout=PATIENCE,
         )
     else:
-        child = Warm(arguments, {**kept, **env}, folder, rows, columns)
-    # The pseudo-terminal outlives the program, so that its modes can be looked at afterwards.
+        child = Warm(arguments, {**inherited, **env}, folder, rows, columns)
+    # The pseudo-terminal outlives the program, so that its modes can be checked afterwards.
     try:
         yield Terminal(child, columns, rows)
     finally:

@@ -1,11 +1,11 @@
-"""The files of a session by one look at all its touches, to hold `FileLedger` against."""
+"""The files of a session from all its touches, a reference for `FileLedger`."""
 
 from dataclasses import dataclass
 
-from foldline.context.files import Presence, presence_of
-from foldline.context.projection import Projection
-from foldline.context.rewind_points import restored_paths
+from foldline.past.files import Presence, presence_of
+from foldline.past.rewind_points import restored_paths
 from foldline.protocol import FileTouch
+from foldline.view.projection import Projection
 
 _ORDER: tuple[Presence, ...] = ("none", "name", "part", "whole")
 
@@ -18,11 +18,14 @@ class TrackedFile:
     removed: int
     presence: Presence
     touches: tuple[int, ...]
-    """Indices of the tool results that touched it, oldest first."""
+    """Indices of the tool results that touched the file, oldest first."""
 
 
 def tracked_files(projection: Projection) -> list[TrackedFile]:
-    """Every file the tools touched, newest touch first; changes of files that were put back apart."""
+    """Return every touched file, newest touch first.
+
+    Reverted changes are listed separately.
+    """
     restored = restored_paths(projection.images)
     by_path: dict[str, list[tuple[int, FileTouch]]] = {}
     for index, touch in projection.touches:
@@ -32,14 +35,18 @@ def tracked_files(projection: Projection) -> list[TrackedFile]:
     return sorted(files, key=lambda file: file.touches[-1], reverse=True)
 
 
-def _tracked(projection: Projection, path: str, touches: list[tuple[int, FileTouch]]) -> TrackedFile:
+def _tracked(
+    projection: Projection, path: str, touches: list[tuple[int, FileTouch]]
+) -> TrackedFile:
     changes = [touch for _, touch in touches if touch.action == "modified"]
-    left = [presence_of(projection.fate(index).kind, touch) for index, touch in touches]
+    presences = [
+        presence_of(projection.fate(index).kind, touch) for index, touch in touches
+    ]
     return TrackedFile(
         path=path,
         modified=bool(changes),
         added=sum(touch.added for touch in changes),
         removed=sum(touch.removed for touch in changes),
-        presence=max(left, key=_ORDER.index),
+        presence=max(presences, key=_ORDER.index),
         touches=tuple(index for index, _ in touches),
     )

@@ -1,5 +1,7 @@
-"""A process that works on a session with subagents until it is killed. Run as a script, with the session's
-folder, a seed, and where the first is made."""
+"""A process that works on a session with subagents until killed.
+
+Run as a script with the session's folder, a seed, and the folder of the first session.
+"""
 
 import asyncio
 import random
@@ -20,12 +22,16 @@ async def work(events: Path, seed: str) -> None:
     print("ready", flush=True)
     while True:
         word = chance.choice(["two", "two", "spawn", "talk"])
-        task = agent.executor.submit(operations.RunAgent(parts=text_parts(f"{word} now")))
+        task = agent.executor.submit(
+            operations.RunAgent(parts=text_parts(f"{word} now"))
+        )
         for _ in range(chance.randrange(200)):
             await asyncio.sleep(0)
-        beside = chance.choice([operations.SendToBackground(), operations.Interrupt(), None])
-        if beside is not None:
-            agent.executor.submit(beside)
+        operation = chance.choice(
+            [operations.SendToBackground(), operations.Interrupt(), None]
+        )
+        if operation is not None:
+            agent.executor.submit(operation)
         await agent.executor.wait_for(task)
         places = agent.session.projection.checkpoints
         if places and chance.random() < 0.2:

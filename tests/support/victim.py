@@ -1,7 +1,7 @@
-"""A process that starts sessions' writers and kills them: `killing.py` tells it when. See there.
+"""A process that forks writers and kills them, controlled by `kill_campaign.py`.
 
-Run as a script. It imports everything once and forks, so that a round costs milliseconds; it starts no thread
-itself. A writer works on a session as the agent does, and notes in a journal what each append will come to
+Run as a script. It imports everything once and forks, so that a round takes milliseconds; it starts no
+threads. A writer uses the session as the agent does, and notes in a journal what each append will result in
 before it begins, and that it has ended.
 """
 
@@ -18,27 +18,35 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import aiofiles  # noqa: F401 - imported once here, not by each writer
+import aiofiles  # noqa: F401 - imported here once instead of by each writer
 import filelock  # noqa: F401
 
 from foldline.agent import Agent
 from foldline.compaction import CompactionFailed
+from foldline.compaction.proposal import REJECTED
+from foldline.compaction.rewrite import NOT_SMALLER
 from foldline.history import Session
 from foldline.llm.offline import OfflineLLM
-from foldline.protocol import AssistantMessage, Entry, UserMessage, operations, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    Entry,
+    UserMessage,
+    operations,
+    text_parts,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.killing import JOURNAL, fingerprint, states_of
+from support.kill_campaign import JOURNAL, fingerprint, states_of
 
-REFUSED = "The compaction was rejected: it is not smaller"
-"""What may become of a fold of little: no failure."""
+REFUSED = REJECTED.format(NOT_SMALLER)[:-1]
+"""Allowed failure of a compaction that would save nothing."""
 PATIENCE = 5.0
 """Seconds to wait for an append to begin."""
 
 
 class JournalledSession(Session):
-    """A session that says in a file beside it what it is about to write, and when it has."""
+    """A session that notes in its journal each append before and after it."""
 
     async def _commit(self, numbered: Sequence[Entry], durable: bool) -> None:
         self._note(
@@ -58,16 +66,30 @@ class JournalledSession(Session):
 
 
 async def work(folder: Path, chance: random.Random) -> None:
-    """What a person and an agent do with a session, until somebody kills it."""
-    session = JournalledSession.open(folder, index_from=0)
+    """Use a session as a user and an agent do, until killed."""
+    session = JournalledSession.open(folder, cache_from=0)
     assert isinstance(session, JournalledSession)
     agent = Agent(session, llm=OfflineLLM(pace=0), approvals="all")
     while True:
         doing = chance.choice(
-            [prompt, use_tools, use_tools, fold, fold, apply_a_proposal, undo, pin, interrupt]
+            [
+                prompt,
+                use_tools,
+                use_tools,
+                compaction,
+                compaction,
+                apply_a_proposal,
+                undo,
+                pin,
+                interrupt,
+            ]
         )
         finished = await doing(agent, chance)
-        if finished is not None and finished.outcome == "failed" and REFUSED not in finished.error:
+        if (
+            finished is not None
+            and finished.outcome == "failed"
+            and REFUSED not in finished.error
+        ):
             session._note({"failed": finished.error})
 
 
@@ -76,52 +98,76 @@ async def done(agent: Agent, operation: operations.Operation) -> Any:
 
 
 async def prompt(agent: Agent, chance: random.Random) -> Any:
-    """Where folds were taken back, the window is full, and the user makes room first."""
+    """Send a prompt.
+
+    After undone compactions the window is full, and the user compacts first.
+    """
     if agent.state.past_soft_mark:
-        return await fold(agent, chance)
-    text = " ".join(f"Point {chance.randrange(10**6)} of what is to be kept in mind." for _ in range(150))
+        return await compaction(agent, chance)
+    text = " ".join(
+        f"Point {chance.randrange(10**6)} of what is to be kept in mind."
+        for _ in range(150)
+    )
     return await done(agent, operations.RunAgent(parts=text_parts(text)))
 
 
 async def use_tools(agent: Agent, chance: random.Random) -> Any:
-    """Calls and their results; one is too long for the model, and goes to a file beside the session."""
+    """Run calls; one result is long and goes to a file next to the session."""
     if agent.state.past_soft_mark:
-        return await fold(agent, chance)
+        return await compaction(agent, chance)
     name = f"note-{chance.randrange(20)}.txt"
-    orders = [f'create the file {name} with "{chance.random()}", then read {name}', "run `seq 1 9000`"]
-    return await done(agent, operations.RunAgent(parts=text_parts(chance.choice(orders))))
+    orders = [
+        f'create the file {name} with "{chance.random()}", then read {name}',
+        "run `seq 1 9000`",
+    ]
+    return await done(
+        agent, operations.RunAgent(parts=text_parts(chance.choice(orders)))
+    )
 
 
 async def interrupt(agent: Agent, chance: random.Random) -> Any:
-    """A turn that the user stops somewhere on its way."""
+    """Start a turn and interrupt it at some point."""
     if agent.state.past_soft_mark:
-        return await fold(agent, chance)
-    task = agent.executor.submit(operations.RunAgent(parts=text_parts("run `sleep 0.01`, then list files")))
+        return await compaction(agent, chance)
+    task = agent.executor.submit(
+        operations.RunAgent(parts=text_parts("run `sleep 0.01`, then list files"))
+    )
     for _ in range(chance.randrange(40)):
         await asyncio.sleep(0)
     agent.executor.submit(operations.Interrupt())
     return await agent.executor.wait_for(task)
 
 
-async def fold(agent: Agent, chance: random.Random) -> Any:
+async def compaction(agent: Agent, chance: random.Random) -> Any:
     return await done(agent, operations.CompactSession(reason="manual"))
 
 
 async def apply_a_proposal(agent: Agent, chance: random.Random) -> Any:
-    finished = await done(agent, operations.CompactSession(reason="manual", preview=True))
+    finished = await done(
+        agent, operations.CompactSession(reason="manual", preview=True)
+    )
     proposal = agent.state.review.proposal
     if proposal is None:
         return finished
     pins = (chance.choice(proposal.view).index,)
-    with suppress(CompactionFailed):  # with so large a pin, nothing would be gained
-        await agent.state.review.revise(operations.ReviseProposal(proposal=proposal.id, pins=pins))
+    with suppress(
+        CompactionFailed
+    ):  # with a large pin, a compaction would save nothing
+        await agent.state.review.revise(
+            operations.ReviseProposal(proposal=proposal.id, pins=pins)
+        )
     assert agent.state.review.proposal is not None
-    return await done(agent, operations.ApplyProposal(proposal=agent.state.review.proposal.id))
+    return await done(
+        agent, operations.ApplyProposal(proposal=agent.state.review.proposal.id)
+    )
 
 
 async def undo(agent: Agent, chance: random.Random) -> Any:
-    folds = agent.session.projection.compactions()
-    if not folds or agent.session.projection.undo_refusal(folds[-1].index) is not None:
+    compactions = agent.session.projection.compactions()
+    if (
+        not compactions
+        or agent.session.projection.undo_refusal(compactions[-1].index) is not None
+    ):
         return None
     return await done(agent, operations.UndoCompaction())
 
@@ -139,14 +185,18 @@ async def pin(agent: Agent, chance: random.Random) -> Any:
     return await done(agent, operations.EditView(target=item.index, action=action))
 
 
-def killed_after(folder: Path, seed: str, seconds: float, into_append: float | None) -> int:
-    """Let a writer work for so long, and kill it; its wait status. `into_append` waits for the next append,
-    and so many seconds more."""
+def killed_after(
+    folder: Path, seed: str, seconds: float, into_append: float | None
+) -> int:
+    """Let a writer work for `seconds`, then kill it; return its wait status.
+
+    `into_append` waits for the next append, and that many seconds more.
+    """
     writer = os.fork()
     if not writer:
         try:
             asyncio.run(work(folder, random.Random(seed)))
-        except BaseException:  # noqa: BLE001 - told here: it is not to go on as another server
+        except BaseException:  # noqa: BLE001 - printed here: the fork must not continue as a server
             traceback.print_exc()
         finally:
             os._exit(70)
@@ -159,9 +209,9 @@ def killed_after(folder: Path, seed: str, seconds: float, into_append: float | N
 
 
 def _wait_for_append(journal: Path) -> None:
-    """Until one is under way, by the journal; a writer that came to no append is not waited for long."""
+    """Wait until the journal shows a running append, or a short timeout."""
     latest = time.monotonic() + PATIENCE
-    while time.monotonic() < latest:  # without a pause: the moment is what this is about
+    while time.monotonic() < latest:  # busy wait: the exact moment matters
         lines = journal.read_bytes().split(b"\n") if journal.exists() else []
         if len(lines) > 1 and lines[-2].startswith(b'{"types"'):
             return

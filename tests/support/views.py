@@ -1,4 +1,4 @@
-"""An app with one BlockView and blocks whose height depends on the width, for tests of the view."""
+"""A BlockView in a minimal app, with blocks whose height depends on the width."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from foldline.tui.blocks.view import BlockView
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tall(Block):
-    """A block of `words` numbered words, one estimated line: estimates are wrong on purpose."""
+    """A block of numbered words with an estimate of one line, wrong on purpose."""
 
     words: int = 1
 
@@ -24,7 +24,9 @@ class Tall(Block):
         return 1
 
     def text(self) -> str:
-        return " ".join(f"e{self.key[0]}.{self.key[1]}w{number}" for number in range(self.words))
+        return " ".join(
+            f"e{self.key[0]}.{self.key[1]}w{number}" for number in range(self.words)
+        )
 
 
 def tall(index: int, words: int = 1, piece: int = 0, gap: int = 0) -> Tall:
@@ -32,7 +34,7 @@ def tall(index: int, words: int = 1, piece: int = 0, gap: int = 0) -> Tall:
 
 
 class ViewApp(App[None]):
-    """One view, as large as the screen."""
+    """One view that fills the screen."""
 
     CSS = "BlockView { height: 1fr; }"
 
@@ -49,7 +51,7 @@ class ViewApp(App[None]):
     def on_block_view_cursor_moved(self, message: BlockView.CursorMoved) -> None:
         self.moved.append(message.key)
 
-    def on_block_view_opened(self, message: BlockView.Opened) -> None:
+    def on_block_view_block_opened(self, message: BlockView.BlockOpened) -> None:
         self.opened.append(message.key)
 
     def on_block_view_below_changed(self, message: BlockView.BelowChanged) -> None:
@@ -57,5 +59,5 @@ class ViewApp(App[None]):
 
 
 def rows(view: BlockView) -> list[str]:
-    """What the view shows, row by row."""
+    """Return the visible rows of the view."""
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]

@@ -1,10 +1,10 @@
-"""Programs that start warm: forked from a process that has imported what they need, one for each worker.
+"""Warm starts of programs: forks of a process that has imported their modules.
 
-A cold start is one to three seconds of imports. What holds of one is held in `cli/test_imports.py`,
-`cli/test_door.py`, `cli/test_streams.py` and `security`, where nothing starts warm.
+There is one such process per worker, because a cold start takes one to three seconds of imports. Cold starts
+are tested in `cli/test_imports.py`, `cli/test_door.py`, `cli/test_streams.py` and `security`.
 
-A program lives as long as its connection: who lets go of that kills it. `warm_start.py` is a command that
-starts one, for whoever starts programs by a command.
+A program lives as long as its connection: closing that kills it. `warm_start.py` is a command that starts
+one, for tests that need a command.
 """
 
 import atexit
@@ -38,14 +38,14 @@ NEEDS = {
     "mcp.server.runner mcp.server.subscriptions mcp.server.streamable_http_manager",
     "support.server": "support.server_messages support.server_responses support.server_embeddings",
 }
-"""Programs, and what is imported before each of them."""
+"""Programs, and the modules imported before each."""
 NOT_YET = ("foldline.__main__", "foldline.cli.acp", "foldline.cli.serve")
-"""Modules of ours that need packages which a chat does without, and the one that runs."""
+"""Modules not to import: those of optional packages, and `__main__`."""
 
 
 @cache
 def parent() -> Path:
-    """The socket of the process they are forked from."""
+    """Return the socket of the process to fork from."""
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     process = subprocess.Popen(
         [sys.executable, "-P", __file__, str(folder / "socket")],
@@ -59,18 +59,28 @@ def parent() -> Path:
 
 
 def command(program: str, *arguments: str) -> list[str]:
-    """A command that starts it, with the environment, the folder and the pipes which that gets."""
+    """Return a command that starts a program with the environment, folder and pipes of the command."""
     script = str(Path(__file__).with_name("warm_start.py"))
     return [sys.executable, "-I", "-S", script, str(parent()), program, *arguments]
 
 
 class Program:
-    """A program that has been started on these descriptors for its input, output and errors."""
+    """A running program with these descriptors as stdin, stdout and stderr."""
 
     def __init__(
-        self, program: str, arguments: Sequence[str], fds: Sequence[int], env: Mapping[str, str], cwd: Path
+        self,
+        program: str,
+        arguments: Sequence[str],
+        fds: Sequence[int],
+        env: Mapping[str, str],
+        cwd: Path,
     ) -> None:
-        request = {"program": program, "arguments": [*arguments], "env": {**env}, "cwd": str(cwd)}
+        request = {
+            "program": program,
+            "arguments": [*arguments],
+            "env": {**env},
+            "cwd": str(cwd),
+        }
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(str(parent()))
         socket.send_fds(self._connection, [b" "], [*fds])
@@ -84,13 +94,13 @@ class Program:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Its end: the exit status, or minus the signal that ended it."""
+        """Wait for the end; return the exit status, or minus the terminating signal."""
         if self._status is None:
             self._status = int(self._said.readline())
         return self._status
 
     def close(self) -> None:
-        """Kills it, where it has not ended."""
+        """Kill the program if it is still running."""
         if self._status is None:
             self.kill()
             self.wait()
@@ -98,22 +108,27 @@ class Program:
         self._connection.close()
 
 
-# --- the process they are forked from ----------------------------------------------------------------------
+# --- the process to fork from ------------------------------------------------------------------------------
 
 
 def _import(names: Sequence[str]) -> None:
     for name in names:
         package = importlib.import_module(name.removesuffix(".*"))
         if name.endswith(".*"):
-            for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-                if not found.name.startswith(NOT_YET):
-                    importlib.import_module(found.name)
+            for module in pkgutil.walk_packages(
+                package.__path__, f"{package.__name__}."
+            ):
+                if not module.name.startswith(NOT_YET):
+                    importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
 
 
 def _serve(path: str) -> tuple[dict[str, Any], list[int]]:
-    """Forks a program for each connection. Returns in the program: with what is asked of it."""
+    """Fork a program for each connection.
+
+    Returns only in the program, with its request.
+    """
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(path)
     listening.listen(64)
@@ -122,11 +137,11 @@ def _serve(path: str) -> tuple[dict[str, Any], list[int]]:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    known: set[str] = set()
+    modules: set[str] = set()
     running: dict[int, socket.socket] = {}
     looked = selectors.DefaultSelector()
-    for each in (0, woken, listening):
-        looked.register(each, selectors.EVENT_READ)
+    for descriptor in (0, woken, listening):
+        looked.register(descriptor, selectors.EVENT_READ)
     os.write(1, b"ready\n")
     while True:
         for key, _ in looked.select():
@@ -142,10 +157,10 @@ def _serve(path: str) -> tuple[dict[str, Any], list[int]]:
             elif key.fileobj is listening:
                 connection, _ = listening.accept()
                 _, fds, _, _ = socket.recv_fds(connection, 1, 3)
-                with connection.makefile("rb") as said:
-                    request = json.loads(said.readline())
-                if request["program"] not in known:
-                    known.add(request["program"])
+                with connection.makefile("rb") as stream:
+                    request = json.loads(stream.readline())
+                if request["program"] not in modules:
+                    modules.add(request["program"])
                     _import(NEEDS[request["program"]].split())
                 if not (pid := os.fork()):
                     signal.set_wakeup_fd(-1)
@@ -157,7 +172,7 @@ def _serve(path: str) -> tuple[dict[str, Any], list[int]]:
                 running[pid] = connection
                 looked.register(connection, selectors.EVENT_READ, pid)
                 _say(connection, pid)
-            else:  # who started it has let go
+            else:  # the starter has closed the connection
                 looked.unregister(key.fileobj)
                 os.kill(key.data, signal.SIGKILL)
 
@@ -168,7 +183,7 @@ def _say(connection: socket.socket, number: int) -> None:
 
 
 def _become(request: dict[str, Any], fds: list[int]) -> None:
-    """The program, as it would have been started."""
+    """Run the program, as if it had been started cold."""
     os.setsid()
     for at, fd in enumerate(fds):
         os.dup2(fd, at)
@@ -181,12 +196,16 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
     os.chdir(request["cwd"])
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", errors="surrogateescape")
     buffering = 1 if os.isatty(1) else -1
-    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", buffering, encoding="utf-8", errors="surrogateescape")
-    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace")
+    sys.stdout = sys.__stdout__ = os.fdopen(
+        1, "w", buffering, encoding="utf-8", errors="surrogateescape"
+    )
+    sys.stderr = sys.__stderr__ = os.fdopen(
+        2, "w", 1, encoding="utf-8", errors="backslashreplace"
+    )
     module, *first = request["program"].split()
     if module == "foldline":
         sys.path.remove(str(TESTS))
-        # Told to end, it has 1.9 s until the system itself ends it: on a busy machine that is no time.
+        # After SIGTERM a program has 1.9 s before the system ends it: too short on a busy machine.
         sys.modules["foldline.termination"]._LAST_SECONDS = 60.0  # type: ignore[attr-defined]
     sys.path[:0] = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = [module, *first, *request["arguments"]]

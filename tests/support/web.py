@@ -1,10 +1,10 @@
-"""A web server on loopback, in its own process, for the tests of `fetch`: what it has is told in a JSON file.
+"""A web server on loopback in its own process, for the tests of `fetch`.
 
     python tests/support/web.py FILE
 
-prints its port as the first line of stdout, ends when its stdin closes. FILE holds an object: by path, what
-is answered: `status`, `headers`, `body` (base64), and `stalls` (seconds of silence before the body). Every
-request is logged to FILE.log as a line of JSON: its path and its headers.
+prints its port as the first line of stdout, and ends when its stdin closes. FILE holds a JSON object of
+answers by path: `status`, `headers`, `body` (base64), and `stalls` (seconds of silence before the body).
+Every request is logged to FILE.log as a line of JSON: its path and its headers.
 """
 
 import base64
@@ -22,9 +22,12 @@ from typing import Any
 
 
 def page(
-    body: str | bytes = b"", content_type: str = "text/html", status: int = 200, **more: Any
+    body: str | bytes = b"",
+    content_type: str = "text/html",
+    status: int = 200,
+    **more: Any,
 ) -> dict[str, Any]:
-    """An answer; `more` are headers, with `_` for `-`, and `stalls`."""
+    """Return an answer; `more` are headers, with `_` for `-`, and `stalls`."""
     stalls = more.pop("stalls", 0)
     headers = {
         "Content-Type": content_type,
@@ -49,8 +52,8 @@ class Web:
     def url(self, path: str, host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
 
-    def asked(self) -> list[dict[str, Any]]:
-        """The requests it has had."""
+    def requests(self) -> list[dict[str, Any]]:
+        """The requests so far."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return [json.loads(line) for line in lines]
 
@@ -61,7 +64,9 @@ def running_web(folder: Path, pages: Mapping[str, dict[str, Any]]) -> Iterator[W
     script = folder / "pages.json"
     script.write_text(json.dumps(pages))
     command = [sys.executable, __file__, str(script)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin and process.stdout
         try:
             yield Web(int(process.stdout.readline()), Path(f"{script}.log"))
@@ -76,7 +81,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         with self.lock, self.log.open("a") as log:
-            log.write(json.dumps({"path": self.path, "headers": dict(self.headers)}) + "\n")
+            log.write(
+                json.dumps({"path": self.path, "headers": dict(self.headers)}) + "\n"
+            )
         answer = self.pages.get(self.path) or page("no such page", "text/plain", 404)
         body = base64.b64decode(answer["body"])
         self.send_response(answer["status"])

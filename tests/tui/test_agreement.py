@@ -6,49 +6,71 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from foldline.frontend.state import Answerable, ChatState, Question, Stepping
 from foldline.protocol.operations import Choose
 from foldline.tui.blocks.markdown import agreement_lines
 from foldline.tui.messages import OperationWanted
-from foldline.tui.state import Answerable, ChatState, Question, Stepping
 from foldline.tui.widgets.question import TOO_SOON, UNREAD, QuestionText
 from support.chat_app import ChatApp, Clock, burst, screen_text
 from support.limits import few
 
 SIZES = [(40, 10), (80, 24), (200, 60)]
-OPTIONS = (Answerable("y", "Accept the plan", agrees=True), Answerable("n", "No, and say why", "line"))
+OPTIONS = (
+    Answerable("y", "Accept the plan", agrees=True),
+    Answerable("n", "No, and say why", "line"),
+)
 
 
 def plan(steps: int) -> Question:
-    text = "# Orders\n\n" + "\n".join(f"- step{number:03} of *all*" for number in range(steps))
-    return Question("p1", "Accept this plan?", text, None, 50.0, OPTIONS, "choice", is_markdown=True)
+    text = "# Orders\n\n" + "\n".join(
+        f"- step{number:03} of *all*" for number in range(steps)
+    )
+    return Question(
+        "p1", "Accept this plan?", text, None, 50.0, OPTIONS, "choice", is_markdown=True
+    )
 
 
 def hooks(lines: int) -> Question:
     commands = [
-        "\n".join(f"do h{hook}l{line:02} {'with more words ' * 4}" for line in range(lines))
+        "\n".join(
+            f"do h{hook}l{line:02} {'with more words ' * 4}" for line in range(lines)
+        )
         for hook in range(5)
     ]
-    text = "\n\n".join(f"Hook {number}: Stop\n{command}" for number, command in enumerate(commands))
-    options = (Answerable("y", "Let them run", agrees=True), Answerable("n", "Leave them out"))
-    return Question("h1", "Allow 5 hooks of this folder?", text, None, 50.0, options, "choice")
+    text = "\n\n".join(
+        f"Hook {number}: Stop\n{command}" for number, command in enumerate(commands)
+    )
+    options = (
+        Answerable("y", "Let them run", agrees=True),
+        Answerable("n", "Leave them out"),
+    )
+    return Question(
+        "h1", "Allow 5 hooks of this folder?", text, None, 50.0, options, "choice"
+    )
 
 
 PLAN, HOOKS = plan(60), hooks(12)
 
 
 def asking(question: Question) -> ChatState:
-    return ChatState(workdir="shop", model="offline", activity=Stepping(90.0), questions=(question,))
+    return ChatState(
+        workdir="shop", model="offline", activity=Stepping(90.0), questions=(question,)
+    )
 
 
 def answers(app: ChatApp) -> list[str]:
-    wanted = [event.operation for event in app.posted if isinstance(event, OperationWanted)]
+    wanted = [
+        event.operation for event in app.posted if isinstance(event, OperationWanted)
+    ]
     return [each.key for each in wanted if isinstance(each, Choose)]
 
 
 def inside(app: ChatApp) -> str:
     """What of the question itself is on the screen."""
     region = app.chat.dock.region
-    return "\n".join(row[1:-1] for row in screen_text(app)[region.y + 1 : region.bottom - 1])
+    return "\n".join(
+        row[1:-1] for row in screen_text(app)[region.y + 1 : region.bottom - 1]
+    )
 
 
 async def read_by(app: ChatApp, pilot: Pilot[None], *keys: str) -> str:
@@ -64,15 +86,22 @@ async def read_by(app: ChatApp, pilot: Pilot[None], *keys: str) -> str:
     return seen
 
 
-@pytest.mark.parametrize("keys", few([("1",), ("enter", "1"), ("end", "1"), ("down", "end", "1")]))
-@pytest.mark.parametrize(("size", "many"), [((40, 10), 4), ((80, 24), 30), ((200, 60), 60)])
+@pytest.mark.parametrize(
+    "keys", few([("1",), ("enter", "1"), ("end", "1"), ("down", "end", "1")])
+)
+@pytest.mark.parametrize(
+    ("size", "many"), [((40, 10), 4), ((80, 24), 30), ((200, 60), 60)]
+)
 @pytest.mark.parametrize("what", ["plan", "hooks"])
 async def test_it_counts_once_every_line_was_on_the_screen(
     size: tuple[int, int], many: int, keys: tuple[str, ...], what: str
 ) -> None:
     question, words = plan(5 * many), [f"step{number:03}" for number in range(5 * many)]
     if what == "hooks":
-        question, words = hooks(many), [f"h{hook}l{line:02}" for hook in range(5) for line in range(many)]
+        question, words = (
+            hooks(many),
+            [f"h{hook}l{line:02}" for hook in range(5) for line in range(many)],
+        )
     app = ChatApp(clock=Clock())
     async with app.run_test(size=size) as pilot:
         app.chat.show(asking(question))
@@ -93,7 +122,9 @@ async def test_neither_keys_ahead_nor_a_click_nor_the_wheel_agree_to_what_was_no
         burst(app, "1\r\r\r1" * 20)
         await pilot.pause()
         assert answers(app) == []
-        row = next(at for at, line in enumerate(screen_text(app)) if "1 Let them run" in line)
+        row = next(
+            at for at, line in enumerate(screen_text(app)) if "1 Let them run" in line
+        )
         for _ in range(3):
             app.chat.dock.on_mouse_scroll_down()
         app.clock.now += 2
@@ -112,7 +143,9 @@ async def test_it_is_declined_at_any_time() -> None:
         assert answers(app) == ["n"]
 
 
-async def test_an_edit_of_a_plan_needs_no_reading_and_its_new_text_is_read_from_the_start() -> None:
+async def test_an_edit_of_a_plan_needs_no_reading_and_its_new_text_is_read_from_the_start() -> (
+    None
+):
     app = ChatApp(asking(PLAN), clock=Clock())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -120,19 +153,25 @@ async def test_an_edit_of_a_plan_needs_no_reading_and_its_new_text_is_read_from_
             app.clock.now += 2
             await pilot.press("enter")
             await pilot.pause()
-        edited = replace(PLAN, id="p2", title=f"{PLAN.title}\n- one more", opened_by_user=True)
+        edited = replace(
+            PLAN, id="p2", title=f"{PLAN.title}\n- one more", opened_by_user=True
+        )
         app.chat.show(asking(edited))
         await pilot.pause()
         seen = await read_by(app, pilot, "enter")
         assert answers(app) == ["y"] and "step000" in seen and "one more" in seen
 
 
-@pytest.mark.parametrize("sizes", [((40, 10), (200, 60), (80, 24)), ((200, 60), (44, 12), (120, 36))])
+@pytest.mark.parametrize(
+    "sizes", [((40, 10), (200, 60), (80, 24)), ((200, 60), (44, 12), (120, 36))]
+)
 @pytest.mark.parametrize("table", [False, True])
-async def test_what_was_read_stays_read_at_another_size_and_nothing_else_does(
+async def test_at_another_width_the_question_is_read_again(
     sizes: tuple[tuple[int, int], ...], table: bool
 ) -> None:
-    rows = "\n".join(f"| cell{n:03} {'wide ' * 9} | other{n:03} {'more ' * 9} |" for n in range(12))
+    rows = "\n".join(
+        f"| cell{n:03} {'wide ' * 9} | other{n:03} {'more ' * 9} |" for n in range(12)
+    )
     text = f"{PLAN.title}\n\n| a | b |\n|---|---|\n{rows}" if table else PLAN.title
     app = ChatApp(asking(replace(PLAN, title=text)), clock=Clock())
     async with app.run_test(size=sizes[0]) as pilot:
@@ -149,22 +188,10 @@ async def test_what_was_read_stays_read_at_another_size_and_nothing_else_does(
         seen += await read_by(app, pilot, "1")
         assert answers(app) == ["y"]
         words = [f"step{n:03}" for n in range(60)]
-        words += [f"{column}{n:03}" for column in ("cell", "other") for n in range(12)] * table
+        words += [
+            f"{column}{n:03}" for column in ("cell", "other") for n in range(12)
+        ] * table
         assert [word for word in words if word not in seen] == []
-
-
-def test_what_the_frame_says_at_one_width_counts_for_no_text_at_another() -> None:
-    """A sentence that only a wide frame has room for stands above the text in a narrow one."""
-    sentence = "sentence " * 8
-    narrow = QuestionText(HOOKS, 30, [[(sentence, "text")]])
-    wide = QuestionText(HOOKS, 160, (), in_frame=len(sentence.replace(" ", "")))
-    assert narrow.end == wide.end
-    read_narrow = narrow.read(-1, 0, 1)
-    assert wide.place(0) == read_narrow and wide.read(read_narrow, 0, 3) == wide.place(3)
-    assert wide.read(-1, 1, 3) == -1
-
-
-# --- Markdown ---------------------------------------------------------------------------------------------
 
 
 def body(question: Question, width: int = 76) -> str:
@@ -174,10 +201,17 @@ def body(question: Question, width: int = 76) -> str:
 
 def test_a_plan_is_drawn_as_markdown() -> None:
     shown = body(
-        replace(PLAN, title="# Orders\n\n1. a **unique** index\n2. insert\n\n```sh\nmake test\n```\n")
+        replace(
+            PLAN,
+            title="# Orders\n\n1. a **unique** index\n2. insert\n\n```sh\nmake test\n```\n",
+        )
     )
     assert "#" not in shown and "**" not in shown
-    assert "1. a unique index" in shown and "▏ make test" in shown and "sh" in shown.split("\n")
+    assert (
+        "1. a unique index" in shown
+        and "▏ make test" in shown
+        and "sh" in shown.split("\n")
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +231,8 @@ def test_where_markdown_would_hide_something_its_source_is_shown(hidden: str) ->
 
 
 @pytest.mark.parametrize(
-    "comment", ["<!-- delete all -->", "<b title='delete all'>x</b>", "[x]: /delete 'all'"]
+    "comment",
+    ["<!-- delete all -->", "<b title='delete all'>x</b>", "[x]: /delete 'all'"],
 )
 def test_html_and_definitions_are_text(comment: str) -> None:
     assert comment in body(replace(PLAN, title=f"One.\n\n{comment}\n"))
@@ -211,7 +246,9 @@ def test_blanks_that_are_none_and_floods_of_lines_are_signs_in_a_plan_too() -> N
 def test_markdown_of_any_width_keeps_its_letters() -> None:
     text = "# Head\n\n- one\n  - two `code`\n\n> quoted *text*\n\n| a | b |\n|--:|---|\n| 1 | long cell |\n"
     for width in (8, 24, 76, 196):
-        shown = "".join(part for line in agreement_lines(text, width) for part, _ in line)
+        shown = "".join(
+            part for line in agreement_lines(text, width) for part, _ in line
+        )
         assert sorted(filter(str.isalnum, shown)) == sorted(filter(str.isalnum, text))
 
 
@@ -223,7 +260,7 @@ UNDO = Question(
     "The next request grows.",
     None,
     50.0,
-    (Answerable("u", "Undo anyway"), Answerable("n", "Leave it")),
+    (Answerable("u", "Undo anyway"), Answerable("n", "Keep it")),
     "choice",
     opened_by_user=True,
 )
@@ -250,7 +287,9 @@ async def test_but_none_that_was_typed_before_it_was_on_the_screen() -> None:
         assert answers(app) == [] and app.chat.remarked == TOO_SOON
 
 
-async def test_the_status_row_forgets_that_a_question_had_just_come_with_the_question() -> None:
+async def test_the_status_row_forgets_that_a_question_had_just_come_with_the_question() -> (
+    None
+):
     app = ChatApp(clock=Clock())
     async with app.run_test(size=(80, 24)) as pilot:
         app.chat.show(asking(replace(UNDO, opened_by_user=False)))

@@ -9,17 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.invariants import broken
+from foldline.frontend.state import Idle
 from foldline.llm import LLMError
 from foldline.protocol import Compaction, UserMessage
 from foldline.tui.blocks.block import Key
-from foldline.tui.state import Idle
 from foldline.tui.widgets.status import SPINNER, next_change
-from support.agents import Hang, Play, PlayedLLM, calling
+from foldline.view.rules import broken
+from support.agents import Hang, Play, PlayedLLM, tool_reply
 from support.live import Live, live, session_in
 from support.runners import FULL
 
-CALLS = calling(("bash", {"command": "echo one; echo two"}), ("read", {"path": "not there"}))
+CALLS = tool_reply(
+    ("bash", {"command": "echo one; echo two"}), ("read", {"path": "not there"})
+)
 ANSWERS: dict[str, Play] = {
     "says it": "## All of it\n\n- one\n- two\n\n```python\nvalue = 1\n```\n" + FULL,
     "calls tools": CALLS,
@@ -49,7 +51,9 @@ KEYS = {
     "/clear": (*"/clear", "enter"),
 }
 SIZES = {"small": (80, 24), "tiny": (30, 8), "large": (160, 44)}
-deeds = st.lists(st.sampled_from(["ask", "ask at length", *KEYS, *SIZES, "wait"]), max_size=14)
+deeds = st.lists(
+    st.sampled_from(["ask", "ask at length", *KEYS, *SIZES, "wait"]), max_size=14
+)
 
 
 @pytest.mark.slow
@@ -68,7 +72,9 @@ def test_after_any_sequence_the_spinner_stops_and_every_entry_is_there(
             window=16_384,
             summaries=tuple(SUMMARIES[name] for name in summaries),
         )
-        async with live(folder, llm=model, session=session_in(folder), approvals="ask") as running:
+        async with live(
+            folder, llm=model, session=session_in(folder), approvals="ask"
+        ) as running:
             seen: list[Key] = []
             for deed in happened:
                 await _do(running, deed)
@@ -113,7 +119,7 @@ def _still_there(running: Live, seen: Sequence[Key]) -> list[Key]:
 
 
 async def _come_to_rest(running: Live) -> None:
-    """Steps outwards until nothing runs: every question declined, every fold and turn cancelled."""
+    """Steps outwards until nothing runs: every question declined, every compaction and turn cancelled."""
     for _ in range(40):
         if running.app.screen is running.app.chat and not running.agent.executor.busy:
             break
@@ -124,12 +130,21 @@ async def _come_to_rest(running: Live) -> None:
 
 def _at_rest(running: Live) -> None:
     state = running.app.state
-    assert (state.activity, state.compacting, state.questions, state.tools) == (Idle(), None, (), ())
+    assert (state.activity, state.compacting, state.questions, state.tools) == (
+        Idle(),
+        None,
+        (),
+        (),
+    )
     assert not state.busy and not state.cancelling
     assert state.news is None or next_change(state, state.news.since + 3600) is None
     if running.app.size.height >= 18:
         assert not any(sign in running.screen[-2] for sign in SPINNER)
     assert broken(running.agent.session.projection) == []
     shown = {key[0] for key in _entry_keys(running)}
-    told = {entry.index for entry in running.entries if isinstance(entry, UserMessage | Compaction)}
+    told = {
+        entry.index
+        for entry in running.entries
+        if isinstance(entry, UserMessage | Compaction)
+    }
     assert told <= shown

@@ -10,16 +10,26 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from foldline.frontend.state import ONCE, ChatState, Question, Stepping
 from foldline.protocol.operations import Approve
 from foldline.tui.blocks import diff
 from foldline.tui.blocks.cells import Span
 from foldline.tui.messages import OperationWanted
-from foldline.tui.state import ONCE, ChatState, Question, Stepping
-from foldline.tui.widgets.question import ANSWERS, QuestionText
+from foldline.tui.widgets.question import (
+    ANSWERS,
+    MAY_LEAVE,
+    NO_RULE,
+    NOT_PUBLIC,
+    SCROLLS,
+    SENSITIVE,
+    QuestionText,
+)
 from support.chat_app import ChatApp, Clock, screen_text
 from support.limits import few
 
-CALL = Question("c1", "bash", "make clean", None, 50.0, promises=("make …", "exactly this command"))
+CALL = Question(
+    "c1", "bash", "make clean", None, 50.0, promises=("make …", "exactly this command")
+)
 IDLE = ChatState(workdir="shop-api", model="offline")
 
 
@@ -28,8 +38,14 @@ def asking(*questions: Question) -> ChatState:
 
 
 def answers(app: ChatApp) -> list[tuple[str, str, int]]:
-    wanted = [event.operation for event in app.posted if isinstance(event, OperationWanted)]
-    return [(each.call_id, each.answer, each.nth) for each in wanted if isinstance(each, Approve)]
+    wanted = [
+        event.operation for event in app.posted if isinstance(event, OperationWanted)
+    ]
+    return [
+        (each.call_id, each.answer, each.nth)
+        for each in wanted
+        if isinstance(each, Approve)
+    ]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (40, 12)])
@@ -56,16 +72,24 @@ async def test_the_mark_stays_on_its_answer_where_others_come_into_sight() -> No
     async with app.run_test(size=(40, 10)) as pilot:
         clock.now += 2
         await pilot.press("down")
-        assert "▶ 4 No" in "\n".join(screen_text(app)) and "2 Always" not in "\n".join(screen_text(app))
+        assert "▶ 4 No" in "\n".join(screen_text(app)) and "2 Always" not in "\n".join(
+            screen_text(app)
+        )
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
-        assert "▶ 4 No" in "\n".join(screen_text(app)) and "2 Always" in "\n".join(screen_text(app))
+        assert "▶ 4 No" in "\n".join(screen_text(app)) and "2 Always" in "\n".join(
+            screen_text(app)
+        )
         await pilot.press("up", "up", "up")
         assert "▶ 1 Allow once" in "\n".join(screen_text(app))
 
 
-@pytest.mark.parametrize(("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")])
-async def test_the_keys_answer_while_the_user_types_and_eat_no_text(key: str, answer: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")]
+)
+async def test_the_keys_answer_while_the_user_types_and_eat_no_text(
+    key: str, answer: str
+) -> None:
     clock = Clock()
     app = ChatApp(asking(CALL), clock=clock)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -78,7 +102,9 @@ async def test_the_keys_answer_while_the_user_types_and_eat_no_text(key: str, an
 
 @pytest.mark.parametrize("outside", [True, False])
 @pytest.mark.parametrize("key", ["alt+a", "alt+p"])
-async def test_where_no_rule_can_stand_for_it_always_is_not_taken(outside: bool, key: str) -> None:
+async def test_where_no_rule_can_stand_for_it_always_is_not_taken(
+    outside: bool, key: str
+) -> None:
     clock = Clock()
     question = replace(CALL, promises=(), options=ONCE, outside=outside)
     app = ChatApp(asking(question), clock=clock)
@@ -88,8 +114,8 @@ async def test_where_no_rule_can_stand_for_it_always_is_not_taken(outside: bool,
         await pilot.pause()
         assert not app.posted
         shown = "\n".join(screen_text(app))
-        assert "each such call asks" in shown
-        assert ("may leave this folder" in shown) == outside
+        assert NO_RULE in shown
+        assert (MAY_LEAVE in shown) == outside
         assert "Alt+A" not in shown and "Alt+P" not in shown
         await pilot.press("alt+y")
         await pilot.pause()
@@ -110,7 +136,9 @@ async def test_what_cannot_be_shown_is_not_granted() -> None:
         assert answers(app) == [("c1", "always", 0)]
 
 
-async def test_where_the_prompt_is_empty_the_question_has_the_focus_and_text_goes_to_the_prompt() -> None:
+async def test_where_the_prompt_is_empty_the_question_has_the_focus_and_text_goes_to_the_prompt() -> (
+    None
+):
     app = ChatApp(clock=Clock())
     async with app.run_test(size=(80, 24)) as pilot:
         app.chat.show(asking(CALL))
@@ -119,15 +147,22 @@ async def test_where_the_prompt_is_empty_the_question_has_the_focus_and_text_goe
         app.clock.now += 2
         await pilot.press(*"yank", "1", "2")
         await pilot.pause()
-        assert app.focused is app.chat.prompt.editor and app.chat.prompt.editor.text == "yank12"
+        assert (
+            app.focused is app.chat.prompt.editor
+            and app.chat.prompt.editor.text == "yank12"
+        )
         assert not app.posted
 
 
 @pytest.mark.parametrize("before", ["text", "tab", "/"])
-async def test_a_question_takes_the_focus_from_nobody_who_does_something(before: str) -> None:
+async def test_a_question_takes_the_focus_from_nobody_who_does_something(
+    before: str,
+) -> None:
     app = ChatApp(clock=Clock())
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press(*(before if before == "text" else [before.replace("/", "slash")]))
+        await pilot.press(
+            *(before if before == "text" else [before.replace("/", "slash")])
+        )
         await pilot.pause()
         had = app.focused
         app.chat.show(asking(CALL))
@@ -147,7 +182,9 @@ async def test_no_is_the_same_number_where_always_is_not_offered() -> None:
 
 
 @pytest.mark.parametrize("typed", ["", "half a prompt"])
-async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(typed: str) -> None:
+async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(
+    typed: str,
+) -> None:
     app = ChatApp(clock=Clock())
     async with app.run_test(size=(80, 24)) as pilot:
         app.chat.prompt.editor.insert(typed)
@@ -166,7 +203,9 @@ async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(typed: str
 
 
 @pytest.mark.parametrize("keys", [["4"], ["up", "down", "down", "down", "enter"]])
-async def test_a_call_is_declined_with_a_sentence_for_the_model(keys: Sequence[str]) -> None:
+async def test_a_call_is_declined_with_a_sentence_for_the_model(
+    keys: Sequence[str],
+) -> None:
     app = ChatApp(asking(CALL), clock=Clock())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -182,7 +221,9 @@ async def test_a_call_is_declined_with_a_sentence_for_the_model(keys: Sequence[s
         assert event.operation == Approve(call_id="c1", answer="deny", why="use 4")
         app.chat.show(IDLE)
         await pilot.pause()
-        assert app.focused is app.chat.prompt.editor and app.chat.prompt.editor.text == ""
+        assert (
+            app.focused is app.chat.prompt.editor and app.chat.prompt.editor.text == ""
+        )
 
 
 async def test_a_sentence_for_a_question_that_is_gone_is_kept_in_the_prompt() -> None:
@@ -203,7 +244,11 @@ async def test_a_click_on_an_answer_gives_it_and_the_wheel_reads() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         app.clock.now += 2
-        row = next(at for at, line in enumerate(screen_text(app)) if "2 Always in this session" in line)
+        row = next(
+            at
+            for at, line in enumerate(screen_text(app))
+            if "2 Always in this session" in line
+        )
         await pilot.click(offset=(10, row))
         assert answers(app) == [] and app.chat.dock._top > 0
         app.clock.now += 2
@@ -223,7 +268,9 @@ async def test_a_long_question_grows_to_three_fifths_of_the_screen_and_the_rows_
         lines = screen_text(app)
         height = app.chat.dock.size.height
         assert height == size[1] * 3 // 5 - (size[1] == 10)
-        assert sum("? Allow this bash call?" in line for line in lines) == 2, "in the status row, too"
+        assert sum("? Allow this bash call?" in line for line in lines) == 2, (
+            "in the status row, too"
+        )
         assert re.search(r"lines 1–\d+ of \d+, ↓ to read all", "\n".join(lines))
         await pilot.press("tab", "tab", *"four words\nof a prompt".replace("\n", " "))
         await pilot.pause()
@@ -251,7 +298,9 @@ async def test_two_questions_in_a_row_each_show_their_own_rule() -> None:
         assert answers(app) == [("c1", "always", 1), ("c2", "always", 0)]
 
 
-NASTY = "[/nope] [bold]x[/] \x1b[2J\x1b]52;c;eA==\x07 \u202eevil\u2066 \r\n\x00 幂等" * 200
+NASTY = (
+    "[/nope] [bold]x[/] \x1b[2J\x1b]52;c;eA==\x07 \u202eevil\u2066 \r\n\x00 幂等" * 200
+)
 DIFF = "--- a\n+++ b\n@@ -1,40 +1,40 @@\n" + "".join(
     f"-old {n} {NASTY[:60]!r}\n+new {n} \x1b[2J\u202e\n" for n in range(40)
 )
@@ -262,7 +311,9 @@ async def test_an_endless_title_with_nasty_characters_scrolls_and_its_rule_stays
     size: tuple[int, int],
 ) -> None:
     clock = Clock()
-    question = Question("c1", "bash", NASTY, DIFF, 50.0, promises=(f"git {NASTY[:80]} …",))
+    question = Question(
+        "c1", "bash", NASTY, DIFF, 50.0, promises=(f"git {NASTY[:80]} …",)
+    )
     app = ChatApp(asking(question), clock=clock)
     async with app.run_test(size=size) as pilot:
         clock.now += 2
@@ -306,7 +357,9 @@ async def read_by(app: ChatApp, pilot: Pilot[None], key: str, most: int = 99) ->
 
 
 @pytest.mark.parametrize("size", few(SIZES))
-@pytest.mark.parametrize(("key", "typed"), [("alt+y", ""), ("alt+y", "x"), ("enter", ""), ("1", "")])
+@pytest.mark.parametrize(
+    ("key", "typed"), [("alt+y", ""), ("alt+y", "x"), ("enter", ""), ("1", "")]
+)
 async def test_a_command_is_allowed_once_all_of_it_was_on_the_screen(
     size: tuple[int, int], key: str, typed: str
 ) -> None:
@@ -317,15 +370,19 @@ async def test_a_command_is_allowed_once_all_of_it_was_on_the_screen(
         await pilot.pause()
         if "/tmp/x" not in inside(app):
             shown = "\n".join(screen_text(app))
-            assert re.search(rf"lines 1–\d+ of \d+, {'Alt.Y' if typed else '↓'} to read all", shown)
-            assert "Enter reads on" in shown or typed
+            assert re.search(
+                rf"lines 1–\d+ of \d+, {'Alt.Y' if typed else '↓'} to read all", shown
+            )
+            assert f"Enter {SCROLLS}" in shown or typed
         seen = await read_by(app, pilot, key)
         assert answers(app) == [("c1", "once", 0)]
         assert "rm-rf/tmp/x" in seen and seen.count("again") >= 30
 
 
 @pytest.mark.parametrize("size", few(SIZES))
-@pytest.mark.parametrize(("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")])
+@pytest.mark.parametrize(
+    ("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")]
+)
 async def test_keys_ahead_of_what_is_painted_allow_nothing(
     size: tuple[int, int], key: str, answer: str
 ) -> None:
@@ -334,7 +391,9 @@ async def test_keys_ahead_of_what_is_painted_allow_nothing(
     async with app.run_test(size=size) as pilot:
         app.clock.now += 2
         for _ in range(200):
-            app.chat.dock.give(next(letter for letter, word in ANSWERS.items() if word == answer))
+            app.chat.dock.give(
+                next(letter for letter, word in ANSWERS.items() if word == answer)
+            )
         await pilot.pause()
         assert answers(app) == []
         seen = await read_by(app, pilot, key)
@@ -369,9 +428,10 @@ async def test_what_was_not_read_can_be_declined(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [((120, 36), (44, 12), (90, 20)), ((40, 10), (200, 60)), ((76, 24), (30, 8))]
+    "sizes",
+    [((120, 36), (44, 12), (90, 20)), ((40, 10), (200, 60)), ((76, 24), (30, 8))],
 )
-async def test_what_is_read_stays_read_at_another_size_and_nothing_else_does(
+async def test_at_another_width_the_call_is_read_again(
     sizes: tuple[tuple[int, int], ...],
 ) -> None:
     words = "".join(f"w{number:03} " for number in range(220))
@@ -406,7 +466,9 @@ async def test_what_lies_under_a_list_of_completions_was_not_on_the_screen() -> 
 
 
 @pytest.mark.parametrize("title", ["make clean", ""])
-async def test_what_came_while_the_terminal_was_too_small_is_read_first(title: str) -> None:
+async def test_what_came_while_the_terminal_was_too_small_is_read_first(
+    title: str,
+) -> None:
     app = ChatApp(clock=Clock())
     async with app.run_test(size=(30, 8)) as pilot:
         app.chat.show(asking(replace(CALL, title=title)))
@@ -436,15 +498,19 @@ async def test_another_diff_of_the_same_call_is_read_anew() -> None:
 
 def body_of(question: Question, width: int = 76) -> str:
     return "\n".join(
-        "".join(text for text, _ in line) for line in QuestionText(question, width).lines(0, 10_000)
+        "".join(text for text, _ in line)
+        for line in QuestionText(question, width).lines(0, 10_000)
     )
 
 
 @pytest.mark.parametrize(
-    "blank", ["\u2800", "\u3000", "\u00a0", "\u2003", "\u200b", "\U0001d159", "\U000e0041"]
+    "blank",
+    ["\u2800", "\u3000", "\u00a0", "\u2003", "\u200b", "\U0001d159", "\U000e0041"],
 )
 def test_what_looks_like_a_blank_or_like_nothing_is_a_sign(blank: str) -> None:
-    body = body_of(replace(CALL, title=f"rm{blank}x", diff=f"@@ -1 +1 @@\n+a{blank}b\n"))
+    body = body_of(
+        replace(CALL, title=f"rm{blank}x", diff=f"@@ -1 +1 @@\n+a{blank}b\n")
+    )
     assert blank not in body
     assert re.search("rm[␣�]x", body) and re.search("a[␣�]b", body)
 
@@ -475,12 +541,14 @@ def test_a_diff_that_is_to_be_approved_is_shown_as_it_is() -> None:
 
 
 @given(st.text(), st.integers(24, 120))
-def test_every_sign_of_a_call_is_in_its_lines_at_any_width(title: str, width: int) -> None:
-    signs = [sign for sign in title if sign.isascii() and sign.isprintable() and sign != " "]
+def test_every_sign_of_a_call_is_in_its_lines_at_any_width(
+    title: str, width: int
+) -> None:
+    signs = [
+        sign for sign in title if sign.isascii() and sign.isprintable() and sign != " "
+    ]
     shown = iter("".join(body_of(replace(CALL, title=title), width).split()))
     assert all(sign in shown for sign in signs)
-    text = QuestionText(replace(CALL, title=title), width)
-    assert text.end == QuestionText(replace(CALL, title=title), 200).end
 
 
 @pytest.mark.parametrize("words", [4, 400])
@@ -497,14 +565,19 @@ async def test_a_rule_that_is_too_long_to_be_shown_is_not_granted(words: int) ->
 @pytest.mark.parametrize(
     ("tool", "says"),
     [
-        ("write", "outside, or a file that acts"),
+        ("write", SENSITIVE),
         ("read", "outside this folder"),
-        ("bash", "may leave this folder"),
-        ("fetch", "not a public address"),
+        ("bash", MAY_LEAVE),
+        ("fetch", NOT_PUBLIC),
     ],
 )
-async def test_what_a_call_reaches_beyond_is_said_in_the_words_of_its_kind(tool: str, says: str) -> None:
-    app = ChatApp(asking(replace(CALL, name=tool, promises=(), options=ONCE, outside=True)), clock=Clock())
+async def test_what_a_call_reaches_beyond_is_said_in_the_words_of_its_kind(
+    tool: str, says: str
+) -> None:
+    app = ChatApp(
+        asking(replace(CALL, name=tool, promises=(), options=ONCE, outside=True)),
+        clock=Clock(),
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert says in "\n".join(screen_text(app))
@@ -536,10 +609,14 @@ async def test_a_diff_that_comes_to_stand_side_by_side_is_read_anew() -> None:
 
 
 def side_by_side(app: ChatApp) -> bool:
-    return any("1 − value_0" in line and "1 + value_0" in line for line in screen_text(app))
+    return any(
+        "1 − value_0" in line and "1 + value_0" in line for line in screen_text(app)
+    )
 
 
-def test_what_is_asked_of_a_long_diff_is_coloured_where_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_asked_of_a_long_diff_is_coloured_where_it_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     colored: list[int] = []
 
     def counted(code: Sequence[str], language: str) -> list[list[Span]]:

@@ -10,10 +10,19 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from foldline.frontend.state import ChatState, Question, Stepping, Waiting
 from foldline.protocol.operations import Approve
 from foldline.tui.blocks.block import Key
 from foldline.tui.blocks.plain import TextBlock
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.dialogs import NO_THEME
+from foldline.tui.escape_actions import (
+    ESC_CANCELS,
+    ESC_CANCELS_COMPACTION,
+    ESC_TO_PROMPT,
+    PROMPTS_KEPT,
+    QUIT_WARNING,
+)
 from foldline.tui.lists.picker import Picker
 from foldline.tui.messages import (
     CancelRequested,
@@ -23,9 +32,15 @@ from foldline.tui.messages import (
     QueueEdited,
 )
 from foldline.tui.screens.help import HelpScreen
-from foldline.tui.state import ChatState, Question, Stepping, Waiting
-from foldline.tui.transcript.feed import Transcript
-from support.chat_app import ChatApp, Clock, folding_state, running_state, screen_text, sidebar_data
+from foldline.tui.transcript.feed import ChatTranscript
+from support.chat_app import (
+    ChatApp,
+    Clock,
+    compacting_state,
+    running_state,
+    screen_text,
+    sidebar_data,
+)
 from support.history import history
 from support.limits import few
 
@@ -41,7 +56,13 @@ def asked(state: ChatState = IDLE, call_id: str = "c1", *promises: str) -> ChatS
 async def type_text(pilot: Pilot[None], text: str) -> None:
     await pilot.press(
         *(
-            "space" if sign == " " else "slash" if sign == "/" else "at" if sign == "@" else sign
+            "space"
+            if sign == " "
+            else "slash"
+            if sign == "/"
+            else "at"
+            if sign == "@"
+            else sign
             for sign in text
         )
     )
@@ -141,16 +162,24 @@ async def test_a_command_typed_in_full_needs_no_second_enter() -> None:
         assert [type(event) for event in app.posted] == [CommandInvoked]
 
 
-async def test_enter_ahead_of_the_list_takes_nothing_that_was_offered_for_less() -> None:
+async def test_enter_ahead_of_the_list_takes_nothing_that_was_offered_for_less() -> (
+    None
+):
     app = ChatApp(IDLE)
     async with app.run_test() as pilot:
         await type_text(pilot, "/c")
         await pilot.pause()
         assert app.chat.completion.offered.marked is not None
-        app.chat.prompt.editor.insert("ompact")  # in one burst with Enter: the list has not heard of it yet
+        app.chat.prompt.editor.insert(
+            "ompact"
+        )  # in one burst with Enter: the list has not heard of it yet
         await app.chat.prompt._take_key("enter")
         await pilot.pause()
-        assert [posted.command for posted in app.posted if isinstance(posted, CommandInvoked)] == ["compact"]
+        assert [
+            posted.command
+            for posted in app.posted
+            if isinstance(posted, CommandInvoked)
+        ] == ["compact"]
 
 
 async def test_files_complete_after_an_at_sign(tmp_path: Path) -> None:
@@ -208,7 +237,11 @@ async def test_a_queued_prompt_changes_places_with_the_text() -> None:
         await pilot.pause()
         (event,) = app.posted
         assert isinstance(event, QueueEdited)
-        assert (event.before, event.after, event.paused) == (("one", "two"), ("mine", "two"), False)
+        assert (event.before, event.after, event.paused) == (
+            ("one", "two"),
+            ("mine", "two"),
+            False,
+        )
         assert text_of(app) == "one"
 
 
@@ -226,9 +259,15 @@ async def test_esc_leaves_the_queue_first_and_then_cancels() -> None:
     app = ChatApp(QUEUED)
     async with app.run_test(size=(100, 34)) as pilot:
         await pilot.press("up")
-        assert not app.chat.prompt.editor.show_cursor, "the marked prompt has the one cursor"
+        assert not app.chat.prompt.editor.show_cursor, (
+            "the marked prompt has the one cursor"
+        )
         await pilot.press("escape")
-        assert not app.posted and not app.chat.prompt.in_queue and app.chat.prompt.editor.show_cursor
+        assert (
+            not app.posted
+            and not app.chat.prompt.in_queue
+            and app.chat.prompt.editor.show_cursor
+        )
         await pilot.press("escape")
         await pilot.pause()
         assert [type(event) for event in app.posted] == [CancelRequested]
@@ -241,13 +280,19 @@ async def test_esc_pauses_a_waiting_queue_and_enter_resumes_it() -> None:
         await pilot.pause()
         paused = app.posted.pop()
         assert isinstance(paused, QueueEdited) and paused.paused
-        app.chat.show(replace(app.first, waiting=Waiting(queued=("one", "two"), paused=True)))
+        app.chat.show(
+            replace(app.first, waiting=Waiting(queued=("one", "two"), paused=True))
+        )
         await pilot.pause()
-        assert "Enter sends all, in order" in "\n".join(screen_text(app))
+        assert "Enter sends 2 queued prompts" in "\n".join(screen_text(app))
         await pilot.press("enter")
         await pilot.pause()
         resumed = app.posted.pop()
-        assert isinstance(resumed, QueueEdited) and not resumed.paused and resumed.after == ("one", "two")
+        assert (
+            isinstance(resumed, QueueEdited)
+            and not resumed.paused
+            and resumed.after == ("one", "two")
+        )
 
 
 async def test_esc_puts_text_aside_and_up_returns_it() -> None:
@@ -271,22 +316,27 @@ async def test_a_prompt_that_was_not_sent_comes_back_only_to_an_empty_editor() -
 
 
 async def test_the_status_row_names_what_esc_does() -> None:
-    app = ChatApp(folding_state())
+    app = ChatApp(compacting_state())
     async with app.run_test(size=(120, 36)) as pilot:
         await pilot.pause()
-        assert screen_text(app)[-2].rstrip().endswith("Esc cancels, prompts stay")
+        assert screen_text(app)[-2].rstrip().endswith(ESC_CANCELS_COMPACTION)
         await pilot.press("tab")
         await pilot.pause()
-        assert screen_text(app)[-2].rstrip().endswith("Esc to the prompt")
+        assert screen_text(app)[-2].rstrip().endswith(ESC_TO_PROMPT)
 
 
 async def test_ctrl_c_twice_quits_and_says_what_stays() -> None:
     clock = Clock()
-    app = ChatApp(replace(IDLE, waiting=Waiting(queued=("one",), paused=True)), clock=clock)
+    app = ChatApp(
+        replace(IDLE, waiting=Waiting(queued=("one",), paused=True)), clock=clock
+    )
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("ctrl+c")
         await pilot.pause()
-        assert "Ctrl+C again quits; 1 prompt waits here for next time" in screen_text(app)[-2]
+        assert (
+            QUIT_WARNING + PROMPTS_KEPT.format(prompts="1 prompt")
+            in screen_text(app)[-2]
+        )
         clock.now += 3
         await pilot.press("ctrl+c")
         assert not app.posted
@@ -310,7 +360,9 @@ async def test_ctrl_c_copies_a_selection_and_cancels_what_runs() -> None:
         assert [type(event) for event in app.posted] == [CancelRequested]
 
 
-async def test_a_question_takes_no_focus_from_who_writes_and_is_deaf_for_a_second() -> None:
+async def test_a_question_takes_no_focus_from_who_writes_and_is_deaf_for_a_second() -> (
+    None
+):
     clock = Clock()
     app = ChatApp(IDLE, clock=clock)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -331,9 +383,17 @@ async def test_a_question_takes_no_focus_from_who_writes_and_is_deaf_for_a_secon
 
 @pytest.mark.parametrize(
     ("key", "answer"),
-    [("1", "once"), ("2", "always"), ("3", "project"), ("escape", "deny"), ("enter", "once")],
+    [
+        ("1", "once"),
+        ("2", "always"),
+        ("3", "project"),
+        ("escape", "deny"),
+        ("enter", "once"),
+    ],
 )
-async def test_numbers_answer_a_question_that_has_the_focus(key: str, answer: str) -> None:
+async def test_numbers_answer_a_question_that_has_the_focus(
+    key: str, answer: str
+) -> None:
     clock = Clock()
     app = ChatApp(asked(IDLE, "c1", "exactly this command"), clock=clock)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -342,7 +402,9 @@ async def test_numbers_answer_a_question_that_has_the_focus(key: str, answer: st
         await pilot.press(key)
         await pilot.pause()
         (event,) = app.posted
-        assert isinstance(event, OperationWanted) and isinstance(event.operation, Approve)
+        assert isinstance(event, OperationWanted) and isinstance(
+            event.operation, Approve
+        )
         assert event.operation.answer == answer
 
 
@@ -392,7 +454,9 @@ async def test_tab_goes_round_and_esc_comes_back_to_the_prompt() -> None:
 async def test_page_keys_scroll_the_transcript_from_the_prompt() -> None:
     app = ChatApp(IDLE)
     async with app.run_test(size=(80, 24)) as pilot:
-        app.chat.transcript.set_blocks([TextBlock((n, 0), f"line {n}") for n in range(100)])
+        app.chat.transcript.set_blocks(
+            [TextBlock((n, 0), f"line {n}") for n in range(100)]
+        )
         await pilot.pause()
         await pilot.press("pageup")
         app.chat.transcript.append(TextBlock((200, 0), "new"))
@@ -405,7 +469,7 @@ async def test_page_keys_scroll_the_transcript_from_the_prompt() -> None:
         assert "new below" not in screen_text(app)[-2]
 
 
-class Prompted(Transcript):
+class Prompted(ChatTranscript):
     """A transcript of which only the places of prompts are known."""
 
     def __init__(self, prompts: list[Key]) -> None:
@@ -416,7 +480,9 @@ class Prompted(Transcript):
 async def test_alt_arrows_go_from_prompt_to_prompt() -> None:
     app = ChatApp(IDLE)
     async with app.run_test(size=(80, 24)) as pilot:
-        app.chat.transcript.set_blocks([TextBlock((n, 0), f"line {n}") for n in range(100)])
+        app.chat.transcript.set_blocks(
+            [TextBlock((n, 0), f"line {n}") for n in range(100)]
+        )
         app.chat.reading.source = Prompted([(0, 0), (30, 0), (60, 0)])
         await pilot.pause()
         tops = []
@@ -464,7 +530,7 @@ async def test_a_theme_is_seen_before_it_is_chosen_and_esc_gives_the_old_one_bac
         assert (tmp_path / "config.toml").read_text() == 'theme = "dusk"\n'
         app.chat.run_command("theme", "[/nope]")
         await pilot.pause()
-        assert "There is no theme [/nope]" in screen_text(app)[-2]
+        assert NO_THEME.partition(".")[0].format(name="[/nope]") in screen_text(app)[-2]
 
 
 @pytest.mark.parametrize("key", ["f1", "question_mark"])
@@ -496,7 +562,7 @@ async def test_a_question_mark_in_the_prompt_is_a_letter() -> None:
         [
             *product(
                 [(40, 10), (80, 16), (80, 24), (100, 30), (120, 36), (200, 60)],
-                [IDLE, folding_state(), running_state(), asked(), QUEUED],
+                [IDLE, compacting_state(), running_state(), asked(), QUEUED],
             )
         ],
         *range(0, 30, 2),  # each size and each state, half of the pairs
@@ -508,7 +574,9 @@ async def test_every_screen_ends_in_its_fixed_rows_at_any_size(
     app = ChatApp(state)
     async with app.run_test(size=size) as pilot:
         app.chat.sidebar.show(sidebar_data())
-        app.chat.transcript.set_blocks([TextBlock((n, 0), "幂等订单 line") for n in range(50)])
+        app.chat.transcript.set_blocks(
+            [TextBlock((n, 0), "幂等订单 line") for n in range(50)]
+        )
         app.chat.prompt.editor.put("one\n二\nthree")
         await pilot.pause()
         lines = screen_text(app)
@@ -548,14 +616,16 @@ async def test_below_thirty_rows_the_queue_is_a_count_until_up_opens_it() -> Non
 async def test_foreign_text_everywhere_is_only_text() -> None:
     nasty = "[/nope] list[str] \x1b[2J 幂等"
     state = replace(
-        folding_state(),
+        compacting_state(),
         workdir=nasty,
         title=nasty,
         model=nasty,
         git=nasty,
         compacting=None,
         waiting=Waiting(nasty, (nasty,)),
-        questions=(Question("c1", nasty, nasty, f"@@ -1 +1 @@\n-{nasty}\n+{nasty}", 1.0),),
+        questions=(
+            Question("c1", nasty, nasty, f"@@ -1 +1 @@\n-{nasty}\n+{nasty}", 1.0),
+        ),
     )
     app = ChatApp(state)
     async with app.run_test(size=(160, 40)) as pilot:
@@ -580,7 +650,7 @@ async def test_an_idle_screen_sets_no_timer_and_a_busy_one_does() -> None:
 
 async def test_no_colour_keeps_every_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     async def shown() -> list[str]:
-        app = ChatApp(folding_state())
+        app = ChatApp(compacting_state())
         async with app.run_test(size=(120, 36)) as pilot:
             app.chat.sidebar.show(sidebar_data())
             await pilot.pause()
@@ -603,27 +673,39 @@ HEAVY = (
 )
 
 
-@pytest.mark.parametrize("module", ["foldline.tui.chat", "foldline.tui.state", "foldline.tui.themes"])
+@pytest.mark.parametrize(
+    "module", ["foldline.tui.chat", "foldline.frontend.state", "foldline.tui.themes"]
+)
 def test_nothing_heavy_is_imported_before_the_first_paint(module: str) -> None:
     code = f"import {module}, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_the_state_needs_no_textual() -> None:
-    code = "import foldline.tui.state, sys; print('textual' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = "import foldline.frontend.state, sys; print('textual' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"
 
 
 async def test_a_screen_above_the_chat_leaves_only_the_hints_that_work_there() -> None:
     app = ChatApp(running_state())
     async with app.run_test(size=(100, 30)) as pilot:
-        assert "F2 inspector" in screen_text(app)[-1] and "Esc cancels" in screen_text(app)[-2]
+        assert (
+            "F2 inspector" in screen_text(app)[-1]
+            and ESC_CANCELS in screen_text(app)[-2]
+        )
         await pilot.press("ctrl+p")
         await pilot.pause()
         assert isinstance(app.screen, Picker)
-        assert screen_text(app)[-1].strip() == "Ctrl+P everything" and "Esc" not in screen_text(app)[-2]
+        assert (
+            screen_text(app)[-1].strip() == "Ctrl+P everything"
+            and "Esc" not in screen_text(app)[-2]
+        )
         await pilot.press("escape")
         await pilot.pause()
         assert "F2 inspector" in screen_text(app)[-1]

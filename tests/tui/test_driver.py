@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from foldline.agent import state as agent_state
-from foldline.compaction import engine, summary
-from support.agents import said
+from foldline.compaction import engine, summary_view
+from support.agents import reply
 from support.live import FULL, live
 
 
@@ -34,14 +34,16 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counts(agent_state, "spec_tokens")
     counts(engine, "plan")
     counts(engine, "find_cut")
-    counts(summary, "find_cut")
+    counts(summary_view, "find_cut")
     return counted
 
 
 async def test_a_compaction_is_planned_and_cut_once_with_its_meter_and_its_event(
     tmp_path: Path, calls: Counter[str]
 ) -> None:
-    async with live(tmp_path / "shop", *["ok"] * 4, summaries=("## Goal\n- all of it",)) as running:
+    async with live(
+        tmp_path / "shop", *["ok"] * 4, summaries=("## Goal\n- all of it",)
+    ) as running:
         for _ in range(4):
             await running.ask(FULL)
         calls.clear()
@@ -51,9 +53,13 @@ async def test_a_compaction_is_planned_and_cut_once_with_its_meter_and_its_event
         assert (calls["plan"], calls["find_cut"], calls["spec_tokens"]) == (1, 1, 0)
 
 
-async def test_a_prompt_that_needs_a_compaction_has_one_plan(tmp_path: Path, calls: Counter[str]) -> None:
-    async with live(tmp_path / "shop", *["ok"] * 7, window=16_384, summaries=("## Goal\n- all",)) as running:
-        parts = said(FULL).parts
+async def test_a_prompt_that_needs_a_compaction_has_one_plan(
+    tmp_path: Path, calls: Counter[str]
+) -> None:
+    async with live(
+        tmp_path / "shop", *["ok"] * 7, window=16_384, summaries=("## Goal\n- all",)
+    ) as running:
+        parts = reply(FULL).parts
         while not running.agent.must_make_room(parts):
             await running.ask(FULL)
         running.agent.state._plans.clear()
@@ -86,7 +92,9 @@ def called_functions() -> Iterator[list[str]]:
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and "/foldline/" in frame.f_code.co_filename:
-            names.setdefault(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_qualname}")
+            names.setdefault(
+                f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_qualname}"
+            )
 
     found: list[str] = []
     sys.setprofile(profile)
@@ -114,7 +122,9 @@ WALK = (
 """The walk that docs/architecture.md describes; `stream` and `_attempt` of the client follow."""
 
 
-async def test_enter_leads_to_the_model_in_twelve_hops_as_the_documentation_says(tmp_path: Path) -> None:
+async def test_enter_leads_to_the_model_in_twelve_hops_as_the_documentation_says(
+    tmp_path: Path,
+) -> None:
     text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
     async with live(tmp_path / "shop", "hello") as running:
         await running.type("hi")

@@ -5,26 +5,42 @@ from typing import Any
 
 import pytest
 
-from foldline.tui.escape_actions import EscapeActions
-from foldline.tui.state import Retry, Waiting
+from foldline.frontend.state import RetryWait, Waiting
+from foldline.tui.escape_actions import (
+    ESC_CANCELS,
+    ESC_CANCELS_COMPACTION,
+    ESC_CANCELS_DRAFT,
+    ESC_CLEARS,
+    ESC_CLOSES_LIST,
+    ESC_DECLINES,
+    ESC_DESELECTS,
+    ESC_ENDS_EDIT,
+    ESC_ENDS_SEARCH,
+    ESC_LEAVES_CHOICE,
+    ESC_LEAVES_QUEUE,
+    ESC_PAUSES,
+    ESC_STOPS_RETRYING,
+    ESC_TO_PROMPT,
+    ESC_TO_QUESTION,
+    EscapeActions,
+)
 
-AGAIN = Retry(until=200.0, sentence="503", attempt=1, attempts=3)
+AGAIN = RetryWait(until=200.0, sentence="503", attempt=1, attempts=3)
 STEPS: list[tuple[str, object, str]] = [
-    ("prompt.between_modes", True, "Esc to normal mode"),
-    ("completion.open", True, "Esc closes the list"),
-    ("reading.searching", True, "Esc ends the search"),
-    ("prompt.in_queue", True, "Esc leaves it, keeps the text"),
-    ("dock.why.display", True, "Esc back to the question"),
-    ("state.asks_choice", True, "Esc leaves it undecided"),
-    ("dock.has_focus", True, "Esc declines this call"),
-    ("focused", "the transcript", "Esc to the prompt"),
-    ("state.again", AGAIN, "Esc gives up"),
-    ("state.compacting", object(), "Esc cancels, prompts stay"),
-    ("state.busy", True, "Esc cancels"),
-    ("state.waiting", Waiting(queued=("one",)), "Esc pauses the queue"),
-    ("prompt.edited", (4, 2), "Esc ends the edit, ↑ returns the text"),
-    ("prompt.editor.selected_text", "x", "Esc unselects"),
-    ("prompt.editor.text", "hello", "Esc stashes it, ↑ returns it"),
+    ("completion.open", True, ESC_CLOSES_LIST),
+    ("reading.searching", True, ESC_ENDS_SEARCH),
+    ("prompt.in_queue", True, ESC_LEAVES_QUEUE),
+    ("dock.why.display", True, ESC_TO_QUESTION),
+    ("state.asks_choice", True, ESC_LEAVES_CHOICE),
+    ("dock.has_focus", True, ESC_DECLINES),
+    ("focused", "the transcript", ESC_TO_PROMPT),
+    ("state.again", AGAIN, ESC_STOPS_RETRYING),
+    ("state.compacting", object(), ESC_CANCELS_COMPACTION),
+    ("state.busy", True, ESC_CANCELS),
+    ("state.waiting", Waiting(queued=("one",)), ESC_PAUSES),
+    ("prompt.edited", (4, 2), ESC_ENDS_EDIT),
+    ("prompt.editor.selected_text", "x", ESC_DESELECTS),
+    ("prompt.editor.text", "hello", ESC_CLEARS),
 ]
 
 
@@ -41,10 +57,17 @@ def chat() -> Any:
         subagents=(),
     )
     state.waiting, state.retry_at = Waiting(), lambda now: state.again
-    prompt = SimpleNamespace(in_queue=False, editor=SimpleNamespace(text="", selected_text=""))
+    prompt = SimpleNamespace(
+        in_queue=False, editor=SimpleNamespace(text="", selected_text="")
+    )
     prompt.edited = None
-    prompt.between_modes = False
-    for name in ("to_normal_mode", "close_completion", "leave_queue", "leave_edit", "unselect", "stash"):
+    for name in (
+        "close_completion",
+        "leave_queue",
+        "leave_edit",
+        "unselect",
+        "stash",
+    ):
         setattr(prompt, name, lambda name=name: done.append(name))
     return SimpleNamespace(
         done=done,
@@ -52,7 +75,9 @@ def chat() -> Any:
         prompt=prompt,
         focused=None,
         completion=SimpleNamespace(open=False),
-        reading=SimpleNamespace(searching=False, end_search=lambda: done.append("end search")),
+        reading=SimpleNamespace(
+            searching=False, end_search=lambda: done.append("end search")
+        ),
         dock=SimpleNamespace(
             has_focus=False,
             leave=lambda: done.append("leave"),
@@ -79,7 +104,7 @@ def test_the_outermost_of_all_that_hold_waits_for_those_before_it(at: int) -> No
     it = chat()
     for path, value, _ in STEPS[at:]:
         make(it, path, value)
-    it.dock.has_focus = at <= 6
+    it.dock.has_focus = at <= 5
     step = EscapeActions(it, lambda: 100.0).step
     assert step is not None and step.label == STEPS[at][2]
 
@@ -94,7 +119,7 @@ def test_a_draft_in_the_background_is_cancelled_where_nothing_else_runs() -> Non
     it = chat()
     it.state.drafting_ahead = True
     step = EscapeActions(it, lambda: 100.0).step
-    assert step is not None and step.label == "Esc cancels the draft"
+    assert step is not None and step.label == ESC_CANCELS_DRAFT
 
 
 def test_twice_on_an_empty_prompt_rewinds_and_not_later() -> None:

@@ -38,7 +38,10 @@ WORDS = [
 
 
 def line(seed: random.Random, width: int = WIDTH) -> Strip:
-    segments = [Segment(seed.choice(WORDS), seed.choice(LOOKS)) for _ in range(seed.randrange(8))]
+    segments = [
+        Segment(seed.choice(WORDS), seed.choice(LOOKS))
+        for _ in range(seed.randrange(8))
+    ]
     return Strip(segments).adjust_cell_length(width)
 
 
@@ -55,7 +58,9 @@ class Screen:
     def write(self, pieces: list[tuple[int, int, Strip]]) -> str:
         for x, y, strip in pieces:
             row = self.rows[y]
-            self.rows[y] = Strip.join([row.crop(0, x), strip, row.crop(x + strip.cell_length)])
+            self.rows[y] = Strip.join(
+                [row.crop(0, x), strip, row.crop(x + strip.cell_length)]
+            )
         written = self.frames.write(pieces, COLORS)
         assert written is not None
         self._stream.feed(written)
@@ -69,7 +74,9 @@ class Screen:
 def written_whole(rows: list[Strip]) -> str:
     return "".join(
         f"\x1b[{y + 1};1H"
-        + "".join(Strip.render_style(each.style or Style(), each.text, COLORS) for each in row)
+        + "".join(
+            Strip.render_style(each.style or Style(), each.text, COLORS) for each in row
+        )
         for y, row in enumerate(rows)
     )
 
@@ -91,7 +98,9 @@ def test_the_screen_is_what_whole_frames_would_have_made(number: int) -> None:
     for _ in range(25):
         top, bottom = sorted(seed.sample(range(HEIGHT + 1), 2))
         by = seed.randrange(4)
-        moved = [*screen.rows[top + by : bottom], *(line(seed) for _ in range(by))][: bottom - top]
+        moved = [*screen.rows[top + by : bottom], *(line(seed) for _ in range(by))][
+            : bottom - top
+        ]
         pieces = [(0, y, row) for y, row in enumerate(moved, start=top)]
         if seed.random() < 0.5:  # a list beside it stays where it is
             pieces = [(x, y, row.crop(0, 20)) for x, y, row in pieces]
@@ -102,7 +111,10 @@ def test_the_screen_is_what_whole_frames_would_have_made(number: int) -> None:
 
 
 def test_what_has_moved_up_is_not_written_again() -> None:
-    rows = [Strip([Segment(f"{number} of the lines of an answer".ljust(WIDTH))]) for number in range(HEIGHT)]
+    rows = [
+        Strip([Segment(f"{number} of the lines of an answer".ljust(WIDTH))])
+        for number in range(HEIGHT)
+    ]
     screen = Screen([*rows])
     new = Strip([Segment("one more".ljust(WIDTH))])
     written = screen.write([(0, y, row) for y, row in enumerate([*rows[1:], new])])
@@ -111,17 +123,25 @@ def test_what_has_moved_up_is_not_written_again() -> None:
 
 
 def test_of_a_row_only_the_words_that_changed_are_written() -> None:
-    screen = Screen([Strip([Segment("an answer that gro".ljust(WIDTH))]) for _ in range(HEIGHT)])
-    written = screen.write([(0, 3, Strip([Segment("an answer that grows".ljust(WIDTH))]))])
+    screen = Screen(
+        [Strip([Segment("an answer that gro".ljust(WIDTH))]) for _ in range(HEIGHT)]
+    )
+    written = screen.write(
+        [(0, 3, Strip([Segment("an answer that grows".ljust(WIDTH))]))]
+    )
     assert written == "\x1b[4;16Hgrows"
     assert screen.write([(0, 3, screen.rows[3])]) == ""
 
 
 @pytest.mark.parametrize("look", [Style(), Style(color="red")])
-def test_a_link_stays_one_in_a_part_and_one_that_leads_elsewhere_is_written_again(look: Style) -> None:
+def test_a_link_stays_one_in_a_part_and_one_that_leads_elsewhere_is_written_again(
+    look: Style,
+) -> None:
     screen = Screen([Strip([Segment("see".ljust(WIDTH))]) for _ in range(HEIGHT)])
     for address in ("https://example.org/a", "https://example.org/b"):
-        linked = Strip([Segment("here", look + Style(link=address)), Segment(" " * (WIDTH - 4))])
+        linked = Strip(
+            [Segment("here", look + Style(link=address)), Segment(" " * (WIDTH - 4))]
+        )
         written = screen.write([(0, 3, linked)])
         opened = re.findall(r"\x1b\]8;id=[-\d]+;([^\x1b]*)\x1b\\", written)
         assert opened == [address] and written.count("\x1b]8;;\x1b\\") == 1
@@ -135,10 +155,14 @@ def test_nothing_is_left_out_where_nobody_knows_what_the_terminal_shows() -> Non
         frames.show([[row]])
         assert frames.write([(0, 0, row)], COLORS) == ""
         assert frames.write([piece], COLORS) is None
-        assert frames.write([(0, 0, row)], COLORS) is None, "not before the next whole frame"
+        assert frames.write([(0, 0, row)], COLORS) is None, (
+            "not before the next whole frame"
+        )
 
 
 def test_what_follows_a_long_word_directly_stands_directly_behind_it() -> None:
-    screen = Screen([Strip([Segment("indexorder".ljust(WIDTH))]) for _ in range(HEIGHT)])
+    screen = Screen(
+        [Strip([Segment("indexorder".ljust(WIDTH))]) for _ in range(HEIGHT)]
+    )
     screen.write([(0, 3, Strip([Segment("indexorderkey┃".ljust(WIDTH))]))])
     assert screen.shown == wanted(screen.rows)

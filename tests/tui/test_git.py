@@ -39,7 +39,9 @@ def test_outside_of_a_repository_it_is_empty(tmp_path: Path) -> None:
     assert git_state(tmp_path) == ""
 
 
-@pytest.mark.parametrize("setting", ["core.fsmonitor", "filter.other.clean", "filter.other.process"])
+@pytest.mark.parametrize(
+    "setting", ["core.fsmonitor", "filter.other.clean", "filter.other.process"]
+)
 def test_no_program_of_the_repositorys_own_configuration_runs(
     repository: Path, tmp_path: Path, setting: str
 ) -> None:
@@ -50,11 +52,15 @@ def test_no_program_of_the_repositorys_own_configuration_runs(
     (repository / "a.txt").write_text("two\n")
     assert git_state(repository) == "main ±1"
     assert not ran.exists()
-    subprocess.run(["git", "-C", str(repository), "status"], check=False, capture_output=True)
+    subprocess.run(
+        ["git", "-C", str(repository), "status"], check=False, capture_output=True
+    )
     assert ran.exists(), "without our care it would have run"
 
 
-def test_a_name_that_cannot_be_emptied_is_not_asked_about(repository: Path, tmp_path: Path) -> None:
+def test_a_name_that_cannot_be_emptied_is_not_asked_about(
+    repository: Path, tmp_path: Path
+) -> None:
     """`git -c` would take `filter.a` for the name of `filter "a=b"`."""
     ran = tmp_path / "ran"
     (repository / ".gitattributes").write_text("*.txt filter=a=b\n")
@@ -63,7 +69,9 @@ def test_a_name_that_cannot_be_emptied_is_not_asked_about(repository: Path, tmp_
     (repository / "a.txt").write_text("two\n")
     assert git_state(repository) == ""
     assert not ran.exists()
-    subprocess.run(["git", "-C", str(repository), "status"], check=False, capture_output=True)
+    subprocess.run(
+        ["git", "-C", str(repository), "status"], check=False, capture_output=True
+    )
     assert ran.exists(), "without our care it would have run"
 
 
@@ -73,8 +81,14 @@ def test_nothing_is_fetched_for_a_repository_that_lacks_objects(
 ) -> None:
     """A partial clone asks its remote for them: by ssh, by a program, by a program beside a local one."""
     ran = tmp_path / "ran"
-    url = {"ssh": "ssh://host/x", "ext": f"ext::touch {ran}", "uploadpack": str(tmp_path)}[way]
-    tree = subprocess.check_output(["git", "-C", str(repository), "rev-parse", "HEAD^{tree}"], text=True)
+    url = {
+        "ssh": "ssh://host/x",
+        "ext": f"ext::touch {ran}",
+        "uploadpack": str(tmp_path),
+    }[way]
+    tree = subprocess.check_output(
+        ["git", "-C", str(repository), "rev-parse", "HEAD^{tree}"], text=True
+    )
     (repository / ".git" / "objects" / tree[:2] / tree[2:].strip()).unlink()
     for name, value in {
         "core.repositoryformatversion": "1",
@@ -88,5 +102,7 @@ def test_nothing_is_fetched_for_a_repository_that_lacks_objects(
         git(repository, "config", name, value)
     git_state(repository)
     assert not ran.exists()
-    subprocess.run(["git", "-C", str(repository), "status"], check=False, capture_output=True)
+    subprocess.run(
+        ["git", "-C", str(repository), "status"], check=False, capture_output=True
+    )
     assert ran.exists(), "without our care it would have run"

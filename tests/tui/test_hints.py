@@ -13,11 +13,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, TextArea
 
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.lists.screen import ListBox, PageScreen
+from foldline.tui.escape_actions import QUIT_WARNING
+from foldline.tui.lists.page import TextScreen
+from foldline.tui.lists.screen import ListBox
 from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.welcome import Welcome
 from support import scenes
-from support.agents import calling
+from support.agents import tool_reply
 from support.limits import few
 from support.scenes import Scene, scene, shop_api
 
@@ -27,10 +29,10 @@ NAMED = re.compile(
 """What looks as the name of a key."""
 PROSE = (
     *(f"Alt+{letter} ┃" for letter in "YAPN"),
-    "Alt+A or Alt+P at a question",
-    "Alt+P at a question",
+    "Alt+A or Alt+P to always",
+    "Alt+P to always",
     "Enter: ",
-    "Ctrl+C again quits",
+    QUIT_WARNING.removeprefix("Press "),
     "Enter cuts at",
     "Enter edits the text",
 )
@@ -61,8 +63,14 @@ def hints_and_dead(app: Any) -> tuple[list[Hint], list[str]]:
             before = key
         for match in NAMED.finditer(row):
             x = cells[match.start()]
-            if not keys[match.start()][1] and _is_drawn_by_us(app, x, y) and not _prose(row[match.start() :]):
-                dead.append(f"{y}: {row[max(match.start() - 30, 0) : match.end() + 30]!r}")
+            if (
+                not keys[match.start()][1]
+                and _is_drawn_by_us(app, x, y)
+                and not _prose(row[match.start() :])
+            ):
+                dead.append(
+                    f"{y}: {row[max(match.start() - 30, 0) : match.end() + 30]!r}"
+                )
     return found, dead
 
 
@@ -74,9 +82,11 @@ def _is_drawn_by_us(app: Any, x: int, y: int) -> bool:
     """Not an entry, nor a row of a list, of which a click opens or marks the whole."""
     widget, region = app.screen.get_widget_at(x, y)
     if isinstance(widget, ListBox):
-        listed = isinstance(widget._owner, PageScreen) and y != region.bottom - 1
-        return not listed and y - region.y not in widget._owner.seen
-    return not isinstance(widget, BlockView | ModalScreen)  # below a modal screen another one is seen
+        listed = isinstance(widget._owner, TextScreen) and y != region.bottom - 1
+        return not listed and y - region.y not in getattr(widget._owner, "seen", ())
+    return not isinstance(
+        widget, BlockView | ModalScreen
+    )  # below a modal screen another one is seen
 
 
 def _prose(rest: str) -> bool:
@@ -111,11 +121,16 @@ async def dead_hints(made: Scene, pilot: Pilot[None]) -> Iterator[str]:
             if (
                 clicked != came
                 or len(came) != 1
-                or (isinstance(focused, Input) and isinstance(came[0][2], ListBox | QuestionDock))
+                or (
+                    isinstance(focused, Input)
+                    and isinstance(came[0][2], ListBox | QuestionDock)
+                )
             ):
                 dead.append(f"{hint}: the click gives {clicked}, the key {came}")
             elif not _works(app, hint.key):
-                dead.append(f"{hint}: its key does nothing here, focus on {app.focused}")
+                dead.append(
+                    f"{hint}: its key does nothing here, focus on {app.focused}"
+                )
     finally:
         del app.on_event
     return iter(dead)
@@ -124,7 +139,11 @@ async def dead_hints(made: Scene, pilot: Pilot[None]) -> Iterator[str]:
 def _works(app: Any, key: str) -> bool:
     """Whether anything takes this key: a binding, or what has the focus and reads keys itself."""
     reads = isinstance(app.focused, TextArea | Input | QuestionDock | Welcome)
-    return key in app.screen.active_bindings or reads or getattr(app.screen, "question", None) is not None
+    return (
+        key in app.screen.active_bindings
+        or reads
+        or getattr(app.screen, "question", None) is not None
+    )
 
 
 OPENED = (
@@ -160,12 +179,14 @@ async def test_no_hint_of_any_screen_is_dead(
         for command in OPENED:
             chat.prompt.editor.focus()
             chat.run_command(command)
-            await made.until(pilot, lambda: app.screen is not chat or chat.docked.taken)
+            await made.until(
+                pilot, lambda: app.screen is not chat or chat.docked.is_used
+            )
             await made.until(pilot, lambda: app.chat.presenter.settled)
             wrong[command] = list(await dead_hints(made, pilot))
             while app.screen is not chat:
                 await app.pop_screen()
-            if chat.docked.taken:
+            if chat.docked.is_used:
                 await pilot.press("f2")
     assert not any(wrong.values()), "\n".join(
         f"{at}: {each}" for at, found in wrong.items() for each in found
@@ -196,8 +217,7 @@ async def beside_the_prompt(made: Scene, pilot: Pilot[None]) -> None:
     "play",
     [
         scenes.ask_for_an_edit,
-        scenes.fold_with_a_queue,
-        scenes.filter_the_history,
+        scenes.compaction_with_a_queue,
         scenes.rewind,
         scenes.look_at_the_rules,
         beside_the_prompt,
@@ -216,11 +236,20 @@ async def test_no_hint_is_dead_while_something_is_under_way(
     (tmp_path / "shop-api").mkdir()
     (tmp_path / "shop-api" / "cancel.py").write_text("order = await by_id(id)\n")
     edit = {"path": "cancel.py", "old": "await by_id(id)", "new": "await by_key(id)"}
-    script = (calling(("read", {"path": "cancel.py"})), calling(("edit", edit), stem="d"))
+    script = (
+        tool_reply(("read", {"path": "cancel.py"})),
+        tool_reply(("edit", edit), stem="d"),
+    )
     asks = play is scenes.ask_for_an_edit
-    summaries = scenes.held_fold() if play is scenes.fold_with_a_queue else scenes.written_fold()
+    summaries = (
+        scenes.held_compaction()
+        if play is scenes.compaction_with_a_queue
+        else scenes.written_compaction()
+    )
     story = None if asks else shop_api()
-    made = scene(tmp_path / "shop-api", story, *(script if asks else ()), summaries=summaries)
+    made = scene(
+        tmp_path / "shop-api", story, *(script if asks else ()), summaries=summaries
+    )
     async with made.app.run_test(size=(120, 36)) as pilot:
         await made.ready(pilot)
         await play(made, pilot)

@@ -21,10 +21,16 @@ def awake(running: Live) -> list[Timer]:
         *(node for screen in app.screen_stack for node in screen.walk_children()),
     ]
     timers = [timer for node in nodes for timer in node._timers]
-    return [timer for timer in timers if timer._active.is_set() and timer._task and not timer._task.done()]
+    return [
+        timer
+        for timer in timers
+        if timer._active.is_set() and timer._task and not timer._task.done()
+    ]
 
 
-@pytest.mark.parametrize(("size", "keys"), [((120, 36), ()), ((200, 60), ("f2",))], ids=["chat", "docked"])
+@pytest.mark.parametrize(
+    ("size", "keys"), [((120, 36), ()), ((200, 60), ("f2",))], ids=["chat", "docked"]
+)
 async def test_no_timer_runs_where_nothing_happens(
     size: tuple[int, int], keys: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -33,7 +39,9 @@ async def test_no_timer_runs_where_nothing_happens(
         await running.press(*keys)
         await running.pilot.pause()
         running.app.chat.prompt.editor.focus()
-        await running.until(lambda: not [timer for timer in awake(running) if timer._repeat != 0])
+        await running.until(
+            lambda: not [timer for timer in awake(running) if timer._repeat != 0]
+        )
         assert not running.app.animator._animations
         turning = running.app.chat.set_interval(1, lambda: None)
         assert awake(running) == [turning], "what would be seen"
@@ -53,4 +61,6 @@ async def test_a_closed_inspector_leaves_nothing_behind(tmp_path: Path) -> None:
         assert views and all(view() not in kept for view in views)
         assert all(view is None or not view.count for view in (ref() for ref in views))
         gc.collect()
-        assert not any(ref() for ref in views[: len(views) // 2]), "of the first not even the widgets"
+        assert not any(ref() for ref in views[: len(views) // 2]), (
+            "of the first not even the widgets"
+        )

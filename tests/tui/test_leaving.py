@@ -9,7 +9,7 @@ import pytest
 from textual import events
 
 from foldline.agent import Agent
-from foldline.history import index
+from foldline.history import loader
 from foldline.tui.app import FoldlineApp
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.lists.screen import LeftOnce
@@ -51,7 +51,9 @@ async def test_a_key_pressed_twice_opens_one_screen(tmp_path: Path, key: str) ->
     async with live(tmp_path, "First", size=NARROW) as running:
         await running.ask("hi")
         press_at_once(running, key, key, key)
-        await running.until(lambda: running.app.screen.is_mounted and len(running.app.screen_stack) > 1)
+        await running.until(
+            lambda: running.app.screen.is_mounted and len(running.app.screen_stack) > 1
+        )
         await running.pilot.pause()
         assert len(running.app.screen_stack) == 2, names(running)
 
@@ -80,7 +82,9 @@ async def test_who_leaves_takes_along_what_lies_over_it(tmp_path: Path) -> None:
         assert running.app.screen is running.app.chat
 
 
-async def test_what_opens_a_long_session_gives_up_when_the_program_ends(tmp_path: Path) -> None:
+async def test_what_opens_a_long_session_gives_up_when_the_program_ends(
+    tmp_path: Path,
+) -> None:
     """Else the end of the program waits for it: eleven seconds, with a gigabyte and no index."""
     begun, gave_up = threading.Event(), threading.Event()
 
@@ -88,7 +92,7 @@ async def test_what_opens_a_long_session_gives_up_when_the_program_ends(tmp_path
         begun.set()
         for _ in range(60_000):
             try:
-                index._listener.get()(0.5)
+                loader._listener.get()(0.5)
             except asyncio.CancelledError:
                 gave_up.set()
                 raise

@@ -8,5 +8,7 @@ from support.long_day import day
 
 
 @pytest.mark.slow
-def test_through_folds_cancels_and_sizes_nothing_is_cleared_and_no_line_lost(tmp_path: Path) -> None:
+def test_through_compactions_cancels_and_sizes_nothing_is_cleared_and_no_line_lost(
+    tmp_path: Path,
+) -> None:
     day(tmp_path / "shop", turns=8)

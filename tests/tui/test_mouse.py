@@ -1,6 +1,5 @@
-"""What the mouse does beside hints: a click opens, dragging selects, borders move, the wheel scrolls."""
+"""What the mouse does beside hints: a click opens, dragging selects, the wheel scrolls."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from foldline.data import data_home
 from foldline.tui.inspector.screen import InspectorScreen
 from foldline.tui.panels.workbench import Workbench
 from support.chat_app import screen_text
@@ -37,7 +35,10 @@ async def drag(pilot: Pilot[None], start: Place, end: Place) -> None:
 
 async def opened(made: Scene, pilot: Pilot[None], command: str) -> None:
     made.app.chat.run_command(command)
-    await made.until(pilot, lambda: made.app.screen is not made.app.chat or made.app.chat.docked.taken)
+    await made.until(
+        pilot,
+        lambda: made.app.screen is not made.app.chat or made.app.chat.docked.is_used,
+    )
     await made.until(pilot, lambda: made.app.chat.presenter.settled)
 
 
@@ -75,17 +76,26 @@ async def test_a_click_on_the_meter_opens_the_context_screen(tmp_path: Path) -> 
         await made.until(pilot, lambda: "1 Use" in "\n".join(screen_text(made.app)))
 
 
-async def test_a_click_on_a_column_of_the_timeline_goes_to_its_request(tmp_path: Path) -> None:
+async def test_a_click_on_a_column_of_the_timeline_goes_to_its_request(
+    tmp_path: Path,
+) -> None:
     made = scene(tmp_path / "shop-api", shop_api())
     async with made.app.run_test(size=WIDE) as pilot:
         await made.ready(pilot)
         panels = await full_inspector(made, pilot)
         x, y = place(made, "0 └")
         first = x + len("0 └")
-        for column, shown in ((first, "request 1"), (first + 11, "request 2"), (first + 17, "")):
+        for column, shown in (
+            (first, "request 1"),
+            (first + 11, "request 2"),
+            (first + 17, ""),
+        ):
             await pilot.click(offset=(column, y - 1))  # six columns each
             await made.until(
-                pilot, lambda shown=shown: panels.travel.settled and panels.travel.as_of == shown
+                pilot,
+                lambda shown=shown: (
+                    panels.travel.settled and panels.travel.shown.as_of == shown
+                ),
             )
 
 
@@ -96,7 +106,10 @@ async def test_a_click_on_a_file_goes_to_its_newest_touch(tmp_path: Path) -> Non
         panels = await full_inspector(made, pilot)
         await pilot.click(offset=place(made, "logs/staging-0611.log  "))
         file = panels._files.file
-        assert file.shown == "logs/staging-0611.log" and panels.lists.link.index == file.touches[-1]
+        assert (
+            file.words() == "logs/staging-0611.log"
+            and panels.lists.link.index == file.touches[-1]
+        )
 
 
 async def test_a_second_click_on_an_entry_opens_it(tmp_path: Path) -> None:
@@ -111,8 +124,12 @@ async def test_a_second_click_on_an_entry_opens_it(tmp_path: Path) -> None:
         assert len(panels.history.opened) == 1
 
 
-@pytest.mark.parametrize("command", ["inspector", "preview", "context", "settings", "help", "diff"])
-async def test_dragging_selects_on_every_screen_and_ctrl_c_copies_it(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["inspector", "preview", "context", "settings", "help", "diff"]
+)
+async def test_dragging_selects_on_every_screen_and_ctrl_c_copies_it(
+    tmp_path: Path, command: str
+) -> None:
     made = scene(tmp_path / "shop-api", shop_api())
     copied: list[str] = []
     made.app.copy_to_clipboard = copied.append  # type: ignore[method-assign]
@@ -120,14 +137,20 @@ async def test_dragging_selects_on_every_screen_and_ctrl_c_copies_it(tmp_path: P
         await made.ready(pilot)
         await opened(made, pilot, command)
         rows = screen_text(made.app)
-        row = next(at for at in range(1 if command == "diff" else 8, 30) if rows[at][16:28].strip(" ─━"))
+        row = next(
+            at
+            for at in range(1 if command == "diff" else 8, 30)
+            if rows[at][16:28].strip(" ─━")
+        )
         await drag(pilot, (16, row), (28, row))
         await pilot.press("ctrl+c")
         assert copied and copied[0].strip() in rows[row]
         assert made.app.screen.get_selected_text() is None
 
 
-async def test_text_of_the_side_list_and_of_rows_is_copied_as_it_stands_there(tmp_path: Path) -> None:
+async def test_text_of_the_side_list_and_of_rows_is_copied_as_it_stands_there(
+    tmp_path: Path,
+) -> None:
     made = scene(tmp_path / "shop-api", shop_api())
     async with made.app.run_test(size=(120, 36)) as pilot:
         await made.ready(pilot)
@@ -135,109 +158,37 @@ async def test_text_of_the_side_list_and_of_rows_is_copied_as_it_stands_there(tm
         await drag(pilot, (x, y), (x + 19, y))
         assert made.app.screen.get_selected_text() == "src/shop/api/deps.py"
         await drag(pilot, place(made, "Done."), place(made, "of 131k"))
-        assert "#" not in (made.app.screen.get_selected_text() or "#")  # no name of a widget
-
-
-async def test_borders_are_dragged_and_moved_by_keys_and_stay_so_in_the_next_program(tmp_path: Path) -> None:
-    made = scene(tmp_path / "shop-api", shop_api())
-    async with made.app.run_test(size=WIDE) as pilot:
-        await made.ready(pilot)
-        await opened(made, pilot, "inspector")
-        await made.until(pilot, lambda: made.app.chat.docked.has_focus_within)
-        await drag(pilot, (88, 9), (100, 9))
-        assert made.app.chat.docked.region.x == 101 and not made.app.screen.get_selected_text()
-        await pilot.press("alt+left")
-        assert made.app.chat.docked.region.x == 99
-        await pilot.press("m")
-        await made.until(pilot, lambda: isinstance(made.app.screen, InspectorScreen))
-        panels: Workbench = made.app.screen.panels  # type: ignore[attr-defined]
-        await made.until(pilot, lambda: panels.panels[0].region.width == 62)
-        await drag(pilot, (61, 9), (80, 9))
-        assert widths(panels) == [81, 43, 36]
-        await drag(pilot, (124, 9), (40, 9))  # as far as there is room
-        assert widths(panels) == [81, 20, 59]
-        await pilot.press("alt+right")
-        assert widths(panels) == [81, 20, 59]
-        await pilot.press("alt+left")
-        assert widths(panels) == [79, 22, 59]
-        await pilot.resize_terminal(130, 40)
-        await made.until(pilot, lambda: widths(panels) == [65, 65])
-    again = scene(tmp_path / "other", shop_api())
-    async with again.app.run_test(size=WIDE) as pilot:
-        await again.ready(pilot)
-        panels = await full_inspector(again, pilot)
-        await again.until(pilot, lambda: widths(panels) == [79, 22, 59])
-
-
-async def test_the_timeline_gets_the_rows_it_is_dragged_to_and_keeps_them(tmp_path: Path) -> None:
-    made = scene(tmp_path / "shop-api", shop_api())
-    async with made.app.run_test(size=WIDE) as pilot:
-        await made.ready(pilot)
-        panels = await full_inspector(made, pilot)
-        timeline = panels.timeline
-        top = timeline.region.y
-        assert timeline.region.height == 6
-        await drag(pilot, (60, top), (60, top - 5))
-        assert timeline.region.height == 10 and not made.app.screen.get_selected_text()
-        await pilot.press("alt+shift+down")
-        assert timeline.region.height == 9
-        await drag(pilot, (60, timeline.region.y - 1), (60, 43))  # as far as there is room
-        assert timeline.region.height == 5
-        await pilot.press("alt+shift+up")
-        await pilot.resize_terminal(160, 60)
-        await made.until(pilot, lambda: timeline.region.height == 6 and timeline.region.bottom == 58)
-    again = scene(tmp_path / "other", shop_api())
-    async with again.app.run_test(size=(160, 44)) as pilot:
-        await again.ready(pilot)
-        panels = await full_inspector(again, pilot)
-        await pilot.press("alt+shift+up", "alt+shift+up")
-        await again.until(pilot, lambda: panels.timeline.region.height == 8)
-
-
-async def test_the_audit_gets_other_rows_by_keys(tmp_path: Path) -> None:
-    made = scene(tmp_path / "shop-api", shop_api())
-    async with made.app.run_test(size=(120, 44)) as pilot:
-        await made.ready(pilot)
-        await opened(made, pilot, "preview")
-        panels: Workbench = made.app.screen.panels  # type: ignore[attr-defined]
-        await made.until(pilot, lambda: panels.has_focus_within and panels.panels[2].region.height > 0)
-        before = panels.panels[2].region.height
-        await pilot.press("alt+shift+up")
-        assert panels.panels[2].region.height == before + 1
+        assert "#" not in (
+            made.app.screen.get_selected_text() or "#"
+        )  # no name of a widget
 
 
 def _is_at(panels: Any, index: int) -> bool:
     return bool(panels.lists.link.index == index)
 
 
-async def test_a_click_on_a_pin_or_a_compaction_of_the_side_list_shows_its_entry(tmp_path: Path) -> None:
+async def test_a_click_on_a_pin_or_a_compaction_of_the_side_list_shows_its_entry(
+    tmp_path: Path,
+) -> None:
     made = scene(tmp_path / "shop-api", shop_api())
     async with made.app.run_test(size=(120, 36)) as pilot:
         await made.ready(pilot)
         side = made.app.chat.sidebar._data
         for index in (side.pinned[0].index, side.compactions[0].index):
             rows = screen_text(made.app)
-            row = next(at for at, line in enumerate(rows) if f"┃ {index} " in line or f"┊ {index} " in line)
+            row = next(
+                at
+                for at, line in enumerate(rows)
+                if f"┃ {index} " in line or f"┊ {index} " in line
+            )
             await pilot.click(offset=(100, row))
-            await made.until(pilot, lambda: isinstance(made.app.screen, InspectorScreen))
+            await made.until(
+                pilot, lambda: isinstance(made.app.screen, InspectorScreen)
+            )
             panels: Any = made.app.screen.panels  # type: ignore[attr-defined]
             await made.until(pilot, partial(_is_at, panels, index))
             await pilot.press("escape")
             await made.until(pilot, lambda: made.app.screen is made.app.chat)
-
-
-@pytest.mark.parametrize("kept", ["", "[1]", '{"panel-history panel-view panel-files 160": [0, "x", 5]}'])
-async def test_a_broken_file_of_borders_is_as_none(tmp_path: Path, kept: str) -> None:
-    data_home().mkdir(parents=True, exist_ok=True)
-    (data_home() / "borders.json").write_text(kept)
-    made = scene(tmp_path / "shop-api", shop_api())
-    async with made.app.run_test(size=WIDE) as pilot:
-        await made.ready(pilot)
-        panels = await full_inspector(made, pilot)
-        await made.until(pilot, lambda: widths(panels) == [62, 62, 36])
-        await pilot.press("alt+right")
-        assert widths(panels) == [64, 60, 36]
-        assert json.loads((data_home() / "borders.json").read_text())
 
 
 async def test_the_wheel_scrolls_what_is_below_it(tmp_path: Path) -> None:
@@ -251,6 +202,8 @@ async def test_the_wheel_scrolls_what_is_below_it(tmp_path: Path) -> None:
         await made.until(pilot, lambda: view.top is not None and view.max_scroll_y)
         view.action_end()
         there = view.top
-        await pilot._post_mouse_events(turned, offset=(view.region.x + 5, view.region.y + 5))
+        await pilot._post_mouse_events(
+            turned, offset=(view.region.x + 5, view.region.y + 5)
+        )
         await made.until(pilot, lambda: view.top != there)
         assert history.top == before and history.has_focus

@@ -5,17 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.auto_compact import AUTO_OFF
 from foldline.compaction import Proposal, SessionLedger
-from foldline.context import numbers
-from foldline.context.budget import BudgetSettings
-from foldline.context.ledger import Ledger
+from foldline.frontend.reduce import NOTHING_TO_COMPACT
+from foldline.memory.ledger import Ledger
 from foldline.protocol import Compaction, UserMessage, events
+from foldline.text import numbers
+from foldline.tui.escape_actions import ESC_CANCELS_DRAFT
+from foldline.tui.preview.panels import WRITING
 from foldline.tui.preview.screen import PreviewScreen
+from foldline.tui.preview.words import WAITING
+from foldline.view.budget import BudgetSettings
 from support.agents import Gate, Hang
 from support.chat_app import Clock
-from support.live import FULL, Live, Spoken, live
+from support.live import FULL, Live, StreamedAnswer, live
 from support.llm import overflow
-from support.projections import folds_of
+from support.projections import compactions_of
 
 
 async def fill(running: Live, prompts: int = 6) -> None:
@@ -41,11 +46,13 @@ async def ready(running: Live) -> Proposal:
     return proposal(running)
 
 
-def folds(running: Live) -> list[Compaction]:
-    return folds_of(running.agent.session.projection)
+def compactions(running: Live) -> list[Compaction]:
+    return compactions_of(running.agent.session.projection)
 
 
-async def test_f3_drafts_a_fold_and_ctrl_s_applies_exactly_that(tmp_path: Path) -> None:
+async def test_f3_drafts_a_compaction_and_ctrl_s_applies_exactly_that(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path, summaries=("## Goal\n- what we looked at",)) as running:
         await fill(running)
         view = list(running.agent.session.projection.view)
@@ -55,16 +62,20 @@ async def test_f3_drafts_a_fold_and_ctrl_s_applies_exactly_that(tmp_path: Path) 
         assert "what we looked at" in running.text
         assert running.agent.session.projection.view == view
         await running.press("ctrl+s")
-        await running.until(lambda: folds(running))
+        await running.until(lambda: compactions(running))
         await running.at_rest()
-        [fold] = folds(running)
-        assert fold.model_copy(update={"index": -1, "at": None}) == made.entry
+        [compaction] = compactions(running)
+        assert compaction.model_copy(update={"index": -1, "at": None}) == made.entry
         assert not shows_preview(running)
-        assert "you asked · Enter opens · u undo" in running.text
+        assert "you asked · Enter expand · u undo" in running.text
 
 
-async def test_esc_closes_and_f3_shows_the_same_proposal_without_another_draft(tmp_path: Path) -> None:
-    async with live(tmp_path, summaries=("## Goal\n- once", "## Goal\n- twice")) as running:
+async def test_esc_closes_and_f3_shows_the_same_proposal_without_another_draft(
+    tmp_path: Path,
+) -> None:
+    async with live(
+        tmp_path, summaries=("## Goal\n- once", "## Goal\n- twice")
+    ) as running:
         await fill(running)
         await running.press("f3")
         made = await ready(running)
@@ -83,18 +94,27 @@ async def test_the_program_goes_on_while_a_proposal_is_kept(tmp_path: Path) -> N
         await ready(running)
         await running.press("escape")
         await running.ask("and meanwhile?")
-        assert folds(running) == []
+        assert compactions(running) == []
         await running.press("f3")
         await running.until(lambda: shows_preview(running))
         await running.press("ctrl+s")
-        await running.until(lambda: folds(running))
-        newest = [item.message.text for item in running.agent.session.projection.view[-2:]]
+        await running.until(lambda: compactions(running))
+        newest = [
+            item.message.text for item in running.agent.session.projection.view[-2:]
+        ]
         assert newest == ["and meanwhile?", "done"]
 
 
-async def test_a_draft_begun_ahead_goes_on_counting_from_its_beginning(tmp_path: Path) -> None:
+async def test_a_draft_begun_ahead_goes_on_counting_from_its_beginning(
+    tmp_path: Path,
+) -> None:
     clock, early = Clock(), BudgetSettings(soft_ratio=0.6)
-    options = {"budget": early, "clock": clock, "window": 16_384, "summaries": (Hang("## Goal"),)}
+    options = {
+        "budget": early,
+        "clock": clock,
+        "window": 16_384,
+        "summaries": (Hang("## Goal"),),
+    }
     async with live(tmp_path, **options) as running:
         while not running.app.state.drafting_ahead:
             await running.ask(FULL)
@@ -106,16 +126,20 @@ async def test_a_draft_begun_ahead_goes_on_counting_from_its_beginning(tmp_path:
         assert len(running.llm.summary_requests) == 1
 
 
-async def test_esc_stops_a_draft_that_is_made_ahead_beside_no_work(tmp_path: Path) -> None:
+async def test_esc_stops_a_draft_that_is_made_ahead_beside_no_work(
+    tmp_path: Path,
+) -> None:
     early = BudgetSettings(soft_ratio=0.6)
-    async with live(tmp_path, budget=early, window=16_384, summaries=(Hang("## Goal"),)) as running:
+    async with live(
+        tmp_path, budget=early, window=16_384, summaries=(Hang("## Goal"),)
+    ) as running:
         while not running.app.state.drafting_ahead:
             await running.ask(FULL)
-        await running.until(lambda: "Esc cancels the draft" in running.text)
+        await running.until(lambda: ESC_CANCELS_DRAFT in running.text)
         await running.press("escape")
         await running.until(lambda: not running.app.state.drafting_ahead)
         assert not running.agent.state.draft.drafting
-        assert (running.app.state.cancelling, folds(running)) == (False, [])
+        assert (running.app.state.cancelling, compactions(running)) == (False, [])
 
 
 async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None:
@@ -128,33 +152,40 @@ async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None
         await running.press("escape")
         await running.at_rest()
         assert running.agent.state.review.proposal is None
-        assert folds(running) == []
+        assert compactions(running) == []
 
 
-async def test_a_draft_that_waits_for_a_retry_says_so_and_begins_anew_when_text_comes(tmp_path: Path) -> None:
-    draft, clock = Spoken(), Clock()
+async def test_a_draft_that_waits_for_a_retry_says_so_and_begins_anew_when_text_comes(
+    tmp_path: Path,
+) -> None:
+    draft, clock = StreamedAnswer(), Clock()
     async with live(tmp_path, summaries=(draft,), clock=clock) as running:
         await fill(running)
         await running.press("f3")
         await running.until(lambda: running.llm.silent.is_set())
         draft.say("## Goal that breaks off")
         await running.until(lambda: "breaks off" in running.text)
-        draft.again("https://api.example.com/v1 broke off (503).", seconds=9.0)
+        draft.retry("https://api.example.com/v1 broke off (503).", seconds=9.0)
         await running.until(lambda: "Trying again in 9 s · 1 of 3" in running.text)
-        assert "api.example.com broke off" in running.text and "waiting 0:00" in running.text
+        assert (
+            "api.example.com broke off" in running.text
+            and "waiting 0:00" in running.text
+        )
         clock.now += 9
         draft.say("## Goal at last")
         await running.until(lambda: "at last" in running.text)
         await running.drawn()
         assert "breaks off" not in running.text and "Trying again" not in running.text
-        assert "The model writes" in running.text
+        assert WRITING.partition("{")[0] in running.text
         draft.end()
         await ready(running)
 
 
-async def test_why_a_draft_failed_is_said_until_the_next_one_is_written(tmp_path: Path) -> None:
+async def test_why_a_draft_failed_is_said_until_the_next_one_is_written(
+    tmp_path: Path,
+) -> None:
     # Refused as too long, the same model is asked again, in chunks.
-    draft = Spoken()
+    draft = StreamedAnswer()
     refused = overflow()
     async with live(tmp_path, summaries=(refused, draft)) as running:
         await fill(running)
@@ -164,7 +195,7 @@ async def test_why_a_draft_failed_is_said_until_the_next_one_is_written(tmp_path
         await running.press("up")  # nor does the cursor take it away
         assert "in chunks" in running.text
         draft.say("## Goal")
-        await running.until(lambda: "The model writes" in running.text)
+        await running.until(lambda: WRITING.partition("{")[0] in running.text)
         assert "in chunks" not in running.text
 
 
@@ -176,7 +207,7 @@ async def test_what_is_heard_before_the_preview_is_mounted_is_shown_once_it_is(
         await fill(running)
         assert running.app.chat.presenter.shown is not None
         previewing = running.app.chat.presenter.shown.previewing
-        monkeypatch.setattr(running.app.chat.presenter, "_want_frame", lambda: None)
+        monkeypatch.setattr(running.app.chat.presenter, "_request_frame", lambda: None)
         previewing.open()
         previewing.on_event(events.CompactionStart(reason="manual", tokens_before=1))
         previewing.draw()
@@ -187,7 +218,9 @@ async def test_what_is_heard_before_the_preview_is_mounted_is_shown_once_it_is(
         await running.until(lambda: not running.agent.executor.busy)
 
 
-async def test_f3_during_a_fold_for_a_prompt_holds_its_commit_until_it_is_applied(tmp_path: Path) -> None:
+async def test_f3_during_a_compaction_for_a_prompt_holds_its_commit_until_it_is_applied(
+    tmp_path: Path,
+) -> None:
     opened = asyncio.Event()
     summary = Gate(opened, "## Goal\n- all of it")
     async with live(tmp_path, window=16_384, summaries=(summary,)) as running:
@@ -198,34 +231,42 @@ async def test_f3_during_a_fold_for_a_prompt_holds_its_commit_until_it_is_applie
         await running.until(lambda: shows_preview(running))
         opened.set()
         await ready(running)
-        assert folds(running) == []
-        assert "waits for you" in running.text
+        assert compactions(running) == []
+        assert WAITING in running.text
         assert "And now." in running.text  # the held prompt is the last row of the cut
         await running.press("ctrl+s")
         await running.until(lambda: len(running.llm.requests) == 7)
         await running.at_rest()
-        assert len(folds(running)) == 1
-        asked = [entry.text for entry in running.entries if isinstance(entry, UserMessage)]
+        assert len(compactions(running)) == 1
+        asked = [
+            entry.text for entry in running.entries if isinstance(entry, UserMessage)
+        ]
         assert asked[-1].startswith("And now.")
 
 
 async def test_in_the_mode_ask_a_prompt_waits_for_the_reader(tmp_path: Path) -> None:
-    async with live(tmp_path, window=16_384, summaries=("## Goal\n- asked",), mode="ask") as running:
+    async with live(
+        tmp_path, window=16_384, summaries=("## Goal\n- asked",), mode="ask"
+    ) as running:
         await fill(running)
         await running.enter(f"And now. {FULL}")
         await ready(running)
-        assert folds(running) == []
+        assert compactions(running) == []
         assert "1 held" in running.text
         assert "waits for you" in running.text
         await running.press("f3")
         await running.until(lambda: shows_preview(running))
         await running.press("ctrl+s")
         await running.until(lambda: len(running.llm.requests) == 7)
-        assert len(folds(running)) == 1
+        assert len(compactions(running)) == 1
 
 
-async def test_guidance_leads_to_another_draft_and_edits_to_another_text(tmp_path: Path) -> None:
-    async with live(tmp_path, summaries=("## Goal\n- first draft", "## Goal\n- second draft")) as running:
+async def test_guidance_leads_to_another_draft_and_edits_to_another_text(
+    tmp_path: Path,
+) -> None:
+    async with live(
+        tmp_path, summaries=("## Goal\n- first draft", "## Goal\n- second draft")
+    ) as running:
         await fill(running)
         await running.press("f3")
         first = await ready(running)
@@ -237,7 +278,7 @@ async def test_guidance_leads_to_another_draft_and_edits_to_another_text(tmp_pat
         assert "second draft" in proposal(running).notes
         assert "name it" in running.llm.summary_requests[-1].messages[-1].text
         assert "first draft" in running.llm.summary_requests[-1].messages[-1].text
-        assert folds(running) == []
+        assert compactions(running) == []
 
 
 async def test_another_draft_of_a_proposal_that_something_waits_for_is_seen_being_written(
@@ -266,7 +307,7 @@ async def test_another_draft_of_a_proposal_that_something_waits_for_is_seen_bein
         assert proposal(running) is first
         assert "drafting" not in running.text
         assert "waits for you" not in running.text
-        assert folds(running) == []
+        assert compactions(running) == []
 
 
 async def test_compact_with_preview_is_f3_and_takes_the_focus(tmp_path: Path) -> None:
@@ -275,19 +316,26 @@ async def test_compact_with_preview_is_f3_and_takes_the_focus(tmp_path: Path) ->
         await running.enter("/compact --preview the parser")
         await ready(running)
         assert shows_preview(running)
-        assert "Additional focus: the parser" in running.llm.summary_requests[0].messages[-1].text
+        assert (
+            "Additional focus: the parser"
+            in running.llm.summary_requests[0].messages[-1].text
+        )
 
 
-async def test_with_nothing_to_fold_the_chat_says_so(tmp_path: Path) -> None:
+async def test_with_nothing_to_compact_the_chat_says_so(tmp_path: Path) -> None:
     async with live(tmp_path) as running:
         await running.press("f3")
         await running.drawn()
         assert not shows_preview(running)
-        assert "nothing to compact" in running.text
+        assert NOTHING_TO_COMPACT in running.text
 
 
-async def test_nothing_is_committed_under_the_eyes_of_who_looks_at_the_preview(tmp_path: Path) -> None:
-    async with live(tmp_path, window=16_384, summaries=(Hang(), "## Goal\n- while I look")) as running:
+async def test_nothing_is_committed_under_the_eyes_of_who_looks_at_the_preview(
+    tmp_path: Path,
+) -> None:
+    async with live(
+        tmp_path, window=16_384, summaries=(Hang(), "## Goal\n- while I look")
+    ) as running:
         await fill(running)
         await running.press("f3")
         await running.until(lambda: running.llm.silent.is_set())
@@ -297,12 +345,14 @@ async def test_nothing_is_committed_under_the_eyes_of_who_looks_at_the_preview(t
         assert running.app.runner is not None
         running.app.runner.send(FULL)
         await ready(running)
-        assert folds(running) == []
+        assert compactions(running) == []
         await running.press("ctrl+s")
-        await running.until(lambda: folds(running))
+        await running.until(lambda: compactions(running))
 
 
-async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(tmp_path: Path) -> None:
+async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(
+    tmp_path: Path,
+) -> None:
     opened = asyncio.Event()
     async with live(tmp_path, summaries=("## Goal\n- later",)) as running:
         await fill(running)
@@ -315,15 +365,19 @@ async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(tmp_
         opened.set()
         await ready(running)
         assert running.entries[-2].type == "assistant"
-        assert folds(running) == []
+        assert compactions(running) == []
 
 
 async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -> None:
     from foldline.tui.inspector import InspectorScreen
 
     async with live(tmp_path, summaries=("## Goal\n- go on",)) as running:
-        running.agent.state.ledger = SessionLedger(Ledger(score=lambda *_: 0.0))  # which would keep it
-        await running.ask(f"{FULL[:3_000]} Look at deploy/nginx/upstream.conf first. {FULL[3_000:]}")
+        running.agent.state.ledger = SessionLedger(
+            Ledger(score=lambda *_: 0.0)
+        )  # which would keep it
+        await running.ask(
+            f"{FULL[:3_000]} Look at deploy/nginx/upstream.conf first. {FULL[3_000:]}"
+        )
         await fill(running, 5)
         await running.press("f3")
         made = await ready(running)
@@ -341,22 +395,26 @@ async def test_a_choice_is_answered_from_the_dock(tmp_path: Path) -> None:
     from foldline.llm import ContextOverflow
 
     refusal = ContextOverflow("The server refused the request as too long.", status=400)
-    async with live(tmp_path, summaries=("## Goal\n- folded by choice",), mode="off") as running:
+    async with live(
+        tmp_path, summaries=("## Goal\n- compacted by choice",), mode="off"
+    ) as running:
         await fill(running)
         running.llm.script.extend([refusal, "it went through"])
         await running.enter("and now?")
         await running.until(lambda: running.app.state.question is not None)
         await running.drawn()
-        assert "Automatic compaction is off." in running.text
-        assert "compact now" in running.text
+        assert AUTO_OFF in running.text
+        assert "Compact now" in running.text
         running.app._clock.now += 2  # type: ignore[attr-defined]
         await running.press("1")
         await running.at_rest()
-        assert len(folds(running)) == 1
+        assert len(compactions(running)) == 1
         assert "it went through" in running.text
 
 
-async def test_an_edit_and_its_undo_from_the_inspector_reach_the_history(tmp_path: Path) -> None:
+async def test_an_edit_and_its_undo_from_the_inspector_reach_the_history(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path) as running:
         await running.ask("the first one")
         await running.ask("the second one")
@@ -376,7 +434,7 @@ async def test_a_proposal_that_was_kept_is_advertised_no_more_once_the_view_is_a
         await fill(running)
         if command == "undo":
             await running.enter("/compact")
-            await running.until(lambda: folds(running))
+            await running.until(lambda: compactions(running))
             await running.at_rest()
             await fill(running, 3)
         await running.press("f3")
@@ -385,7 +443,10 @@ async def test_a_proposal_that_was_kept_is_advertised_no_more_once_the_view_is_a
         await running.until(lambda: "waits for you" in running.text)
         await running.ask("and now?")
         assert proposal(running).id == made.id, "it has only grown"
-        assert f"→ {numbers.tokens(proposal(running).entry.tokens_after)} · waits for you" in running.text
+        assert (
+            f"→ {numbers.tokens(proposal(running).entry.tokens_after)} · waits for you"
+            in running.text
+        )
         await running.enter(f"/{command}")
         await running.until(lambda: running.agent.state.review.proposal is None)
         await running.at_rest()

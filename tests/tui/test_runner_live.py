@@ -1,4 +1,4 @@
-"""What is typed while a fold is made arrives once, in order: whatever becomes of the fold."""
+"""What is typed while a compaction is made arrives once, in order: whatever becomes of the compaction."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from foldline.context.budget import BudgetSettings
-from foldline.context.invariants import broken
 from foldline.protocol import events, operations
 from foldline.protocol.events import Event
-from support.agents import PATIENCE, Gate, Hang, others_done
-from support.awaits import Moment, Stopper, TricklingLLM
+from foldline.view.budget import BudgetSettings
+from foldline.view.rules import broken
+from support.agents import PATIENCE, Gate, Hang, other_tasks_done
+from support.cancellation import Moment, Stopper, TricklingLLM
 from support.limits import moments
-from support.runners import FULL, DrivenAgent, driven, fill
-from support.worked import bytes_of
+from support.reading_sessions import bytes_of
+from support.runners import FULL, DrivenAgent, driven_agent, fill
 
 TWENTY = [f"typed {number}" for number in range(20)]
 HELD = f"held {FULL}"
 DRAFT = "## Goal\n- " + " ".join(f"word{number}" for number in range(40))
-FOLD = operations.CompactSession(reason="manual")
+COMPACTION = operations.CompactSession(reason="manual")
 
 
 def type_while_drafting(made: DrivenAgent, texts: list[str]) -> None:
@@ -28,7 +28,11 @@ def type_while_drafting(made: DrivenAgent, texts: list[str]) -> None:
     left = list(texts)
 
     def hear(event: Event) -> None:
-        if isinstance(event, events.CompactionProgress) and event.drafted_tokens and left:
+        if (
+            isinstance(event, events.CompactionProgress)
+            and event.drafted_tokens
+            and left
+        ):
             made.runner.send(left.pop(0))
 
     made.agent.executor.subscribe(hear)
@@ -56,29 +60,31 @@ def holds(made: DrivenAgent) -> None:
     assert bytes_of(reopened.projection) == bytes_of(made.agent.session.projection)
 
 
-def folds(made: DrivenAgent) -> int:
+def compactions(made: DrivenAgent) -> int:
     return len(made.agent.session.projection.all_compactions)
 
 
-async def test_twenty_prompts_typed_while_a_fold_makes_room_arrive_once_in_order(tmp_path: Path) -> None:
-    async with driven(tmp_path, played=TricklingLLM, summaries=(DRAFT,)) as made:
+async def test_twenty_prompts_typed_while_a_compaction_makes_room_arrive_once_in_order(
+    tmp_path: Path,
+) -> None:
+    async with driven_agent(tmp_path, played=TricklingLLM, summaries=(DRAFT,)) as made:
         await fill(made)
         type_while_drafting(made, TWENTY)
         made.runner.send(HELD)
         await sent(made, 6 + 21)
         assert made.prompts[6:] == [HELD, *TWENTY]
-        assert (made.runner.waiting, made.editor.text) == (0, "")
-        assert folds(made) >= 1
+        assert (len(made.runner.unsent), made.editor.text) == (0, "")
+        assert compactions(made) >= 1
         first = made.watch.of(events.CompactionEnd)[0]
         assert first.index is not None
         holds(made)
 
 
 @pytest.mark.parametrize("in_the_editor", ["", "being typed"])
-async def test_twenty_prompts_survive_a_cancel_of_the_fold_they_were_typed_during(
+async def test_twenty_prompts_survive_a_cancel_of_the_compaction_they_were_typed_during(
     tmp_path: Path, in_the_editor: str
 ) -> None:
-    async with driven(tmp_path, summaries=(Hang(DRAFT),)) as made:
+    async with driven_agent(tmp_path, summaries=(Hang(DRAFT),)) as made:
         await fill(made)
         made.editor.text = in_the_editor
         made.runner.send(HELD)
@@ -87,7 +93,7 @@ async def test_twenty_prompts_survive_a_cancel_of_the_fold_they_were_typed_durin
             made.runner.send(text)
         made.runner.cancel()
         await quiet(made)
-        assert folds(made) == 0
+        assert compactions(made) == 0
         assert len(made.prompts) == 6, "something went on after the cancel"
         if in_the_editor:
             assert made.editor.text == in_the_editor
@@ -110,12 +116,15 @@ async def test_twenty_prompts_survive_a_cancel_of_the_fold_they_were_typed_durin
 async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
     tmp_path: Path, moment: Moment, in_the_editor: str
 ) -> None:
-    """A fold for a held prompt, then its turn, two more prompts behind it; Esc at each await there is."""
+    """A compaction for a held prompt, then its turn, two more prompts behind it; Esc at each await there
+    is."""
     came_back = 0
     for at in moments(500):
         folder = tmp_path / str(at)
         folder.mkdir()
-        async with driven(folder, played=TricklingLLM, summaries=("## Goal\n- all of it",)) as made:
+        async with driven_agent(
+            folder, played=TricklingLLM, summaries=("## Goal\n- all of it",)
+        ) as made:
             await fill(made)
             made.editor.text = in_the_editor
             stopper = Stopper(made.agent, at, moment, interrupt=made.runner.cancel)
@@ -123,14 +132,23 @@ async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
                 made.runner.send(text)
             await quiet(made)
             stopper.stop()
-            await others_done()
-            back = [text for text in [made.editor.text] if text not in ("", in_the_editor)]
+            await other_tasks_done()
+            back = [
+                text for text in [made.editor.text] if text not in ("", in_the_editor)
+            ]
             waits = [*back, *made.runner._queue]
             assert made.prompts[6:] + waits == [HELD, "second", "third"]
             assert made.queue.held is None
-            starts, ends = (made.watch.of(kind) for kind in (events.CompactionStart, events.CompactionEnd))
-            assert len(starts) == len(ends) <= 1, "none where it was stopped before that"
-            assert [end.index is not None for end in ends] == [folds(made) == 1] * len(ends)
+            starts, ends = (
+                made.watch.of(kind)
+                for kind in (events.CompactionStart, events.CompactionEnd)
+            )
+            assert len(starts) == len(ends) <= 1, (
+                "none where it was stopped before that"
+            )
+            assert [end.index is not None for end in ends] == [
+                compactions(made) == 1
+            ] * len(ends)
             holds(made)
             came_back += bool(waits)
             if back:
@@ -145,23 +163,29 @@ async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
     assert came_back > 1
 
 
-async def test_a_fold_by_hand_stops_the_turn_and_what_was_queued_waits_in_order(tmp_path: Path) -> None:
+async def test_a_compaction_by_hand_stops_the_turn_and_what_was_queued_waits_in_order(
+    tmp_path: Path,
+) -> None:
     opened = asyncio.Event()
     script = [*["done"] * 6, Hang("half an answer")]
-    async with driven(tmp_path, *script, summaries=(Gate(opened, DRAFT),)) as made:
+    async with driven_agent(
+        tmp_path, *script, summaries=(Gate(opened, DRAFT),)
+    ) as made:
         await fill(made)
-        made.agent.state.budget_settings = lambda *_: BudgetSettings(threshold=16_000, soft_ratio=1.0)
+        made.agent.state.budget_settings = lambda _: BudgetSettings(
+            threshold=16_000, soft_ratio=1.0
+        )
         for text in ["runs", *TWENTY[:10]]:
             made.runner.send(text)
         await made.llm.silent.wait()
         made.llm.silent.clear()
-        made.runner.submit(FOLD)
+        made.runner.submit(COMPACTION)
         await made.llm.silent.wait()  # the draft has begun
         assert made.watch.ends[-1] == ("run_agent", "cancelled")
         assert made.prompts[6:] == ["runs"]
         opened.set()
         await quiet(made)
-        assert folds(made) == 1
+        assert compactions(made) == 1
         assert made.queue.paused
         assert made.prompts[6:] == ["runs"]
         for text in TWENTY[10:]:
@@ -171,17 +195,23 @@ async def test_a_fold_by_hand_stops_the_turn_and_what_was_queued_waits_in_order(
         holds(made)
 
 
-async def test_what_is_typed_during_a_fold_by_hand_goes_on_behind_what_was_queued(tmp_path: Path) -> None:
+async def test_what_is_typed_during_a_compaction_by_hand_goes_on_behind_what_was_queued(
+    tmp_path: Path,
+) -> None:
     opened = asyncio.Event()
     script = [*["done"] * 6, Hang("half an answer")]
-    async with driven(tmp_path, *script, summaries=(Gate(opened, DRAFT),)) as made:
+    async with driven_agent(
+        tmp_path, *script, summaries=(Gate(opened, DRAFT),)
+    ) as made:
         await fill(made)
-        made.agent.state.budget_settings = lambda *_: BudgetSettings(threshold=16_000, soft_ratio=1.0)
+        made.agent.state.budget_settings = lambda _: BudgetSettings(
+            threshold=16_000, soft_ratio=1.0
+        )
         for text in ["runs", *TWENTY[:10]]:
             made.runner.send(text)
         await made.llm.silent.wait()
         made.llm.silent.clear()
-        made.runner.submit(FOLD)
+        made.runner.submit(COMPACTION)
         await made.llm.silent.wait()
         for text in TWENTY[10:]:
             made.runner.send(text)
@@ -189,7 +219,7 @@ async def test_what_is_typed_during_a_fold_by_hand_goes_on_behind_what_was_queue
         opened.set()
         await sent(made, 6 + 21)
         assert made.prompts[6:] == ["runs", *TWENTY]
-        assert folds(made) == 1
+        assert compactions(made) == 1
         holds(made)
 
 
@@ -199,8 +229,10 @@ async def test_what_is_typed_during_a_fold_by_hand_goes_on_behind_what_was_queue
 EARLY = BudgetSettings(soft_ratio=0.6)
 
 
-WORTH_IT = BudgetSettings(soft_ratio=0.6, keep_recent_tokens=800, max_summary_tokens=400)
-"""With these a fold frees enough to be made before it has to be."""
+WORTH_IT = BudgetSettings(
+    soft_ratio=0.6, keep_recent_tokens=800, max_summary_tokens=400
+)
+"""With these a compaction frees enough to be made before it has to be."""
 
 
 async def near_the_soft_mark(made: DrivenAgent) -> None:
@@ -210,13 +242,17 @@ async def near_the_soft_mark(made: DrivenAgent) -> None:
     while desk_of_agent.size() + longest < desk_of_agent.budget.soft_mark:
         made.runner.send(FULL)
         await quiet(made)
-    assert folds(made) == 0
+    assert compactions(made) == 0
 
 
-async def test_what_is_typed_during_a_fold_at_the_end_of_a_turn_waits_for_it(tmp_path: Path) -> None:
+async def test_what_is_typed_during_a_compaction_at_the_end_of_a_turn_waits_for_it(
+    tmp_path: Path,
+) -> None:
     opened = asyncio.Event()
     summaries = (Gate(opened, DRAFT),)
-    async with driven(tmp_path, budget=EARLY, summaries=summaries, draft_ahead=False) as made:
+    async with driven_agent(
+        tmp_path, budget=EARLY, summaries=summaries, draft_ahead=False
+    ) as made:
         await near_the_soft_mark(made)
         already = len(made.prompts)
         while not made.llm.silent.is_set():
@@ -230,15 +266,20 @@ async def test_what_is_typed_during_a_fold_at_the_end_of_a_turn_waits_for_it(tmp
         opened.set()
         await sent(made, known + 20)
         assert made.prompts[known:] == TWENTY
-        assert [fold.reason for fold in made.agent.session.projection.all_compactions] == ["phase"]
+        assert [
+            compaction.reason
+            for compaction in made.agent.session.projection.all_compactions
+        ] == ["phase"]
         holds(made)
 
 
-async def test_what_is_typed_while_the_next_fold_is_drafted_goes_at_once_and_the_fold_comes_with_the_draft(
+async def test_a_prompt_typed_while_the_next_compaction_is_drafted_goes_at_once(
     tmp_path: Path,
 ) -> None:
     opened = asyncio.Event()
-    async with driven(tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),), interactive=True) as made:
+    async with driven_agent(
+        tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),), interactive=True
+    ) as made:
         await near_the_soft_mark(made)
         while not made.llm.silent.is_set():
             made.runner.send(FULL)
@@ -248,10 +289,13 @@ async def test_what_is_typed_while_the_next_fold_is_drafted_goes_at_once_and_the
         made.runner.send("and now?")
         await sent(made, known + 1)
         await quiet(made)
-        assert folds(made) == 0
-        opened.set()  # nothing runs: the fold is made as soon as the draft is there
-        await made.watch.until(lambda: folds(made) == 1)
-        assert [fold.reason for fold in made.agent.session.projection.all_compactions] == ["phase"]
+        assert compactions(made) == 0
+        opened.set()  # nothing runs: the compaction is made as soon as the draft is there
+        await made.watch.until(lambda: compactions(made) == 1)
+        assert [
+            compaction.reason
+            for compaction in made.agent.session.projection.all_compactions
+        ] == ["phase"]
         assert len(made.llm.summary_requests) == 1
         await quiet(made)
         holds(made)
@@ -267,10 +311,12 @@ async def either(*waits: Callable[[], object]) -> None:
             await task
 
 
-async def test_a_cancelled_fold_at_the_end_of_a_turn_loses_nothing_and_is_not_begun_again(
+async def test_a_cancelled_compaction_at_the_end_of_a_turn_loses_nothing_and_is_not_begun_again(
     tmp_path: Path,
 ) -> None:
-    async with driven(tmp_path, budget=EARLY, summaries=(Hang(DRAFT),), draft_ahead=False) as made:
+    async with driven_agent(
+        tmp_path, budget=EARLY, summaries=(Hang(DRAFT),), draft_ahead=False
+    ) as made:
         await near_the_soft_mark(made)
         while not made.llm.silent.is_set():
             made.runner.send(FULL)
@@ -286,13 +332,15 @@ async def test_a_cancelled_fold_at_the_end_of_a_turn_loses_nothing_and_is_not_be
             made.runner.send(text)
         await sent(made, known + 20)
         assert made.prompts[known:] == TWENTY
-        assert folds(made) == 0
+        assert compactions(made) == 0
         assert len(made.watch.of(events.CompactionStart)) == 1
         holds(made)
 
 
-async def test_after_an_esc_no_fold_begins_by_itself(tmp_path: Path) -> None:
-    async with driven(tmp_path, budget=WORTH_IT, summaries=(Hang(DRAFT),)) as made:
+async def test_after_an_esc_no_compaction_begins_by_itself(tmp_path: Path) -> None:
+    async with driven_agent(
+        tmp_path, budget=WORTH_IT, summaries=(Hang(DRAFT),)
+    ) as made:
         await near_the_soft_mark(made)
         made.llm.script.append(Hang("half"))
         for text in (FULL + FULL, FULL * 4):
@@ -302,8 +350,11 @@ async def test_after_an_esc_no_fold_begins_by_itself(tmp_path: Path) -> None:
             made.runner.cancel()
             await quiet(made)
             assert made.agent.at_good_moment()  # and yet
-        # A turn, then the fold for a prompt: of these, only the fold that was asked for had begun.
-        assert [begun.reason for begun in made.watch.of(events.CompactionStart)] == ["threshold"]
+        # A turn, then the compaction for a prompt: of these, only the compaction that was asked for had
+        # begun.
+        assert [begun.reason for begun in made.watch.of(events.CompactionStart)] == [
+            "threshold"
+        ]
         assert made.editor.text == FULL * 4
         holds(made)
 
@@ -315,7 +366,7 @@ async def test_after_an_esc_no_fold_begins_by_itself(tmp_path: Path) -> None:
 async def test_interrupted_while_it_asks_the_prompt_comes_back_and_the_proposal_stays(
     tmp_path: Path, in_the_editor: str
 ) -> None:
-    async with driven(tmp_path, mode="ask", interactive=True) as made:
+    async with driven_agent(tmp_path, mode="ask", interactive=True) as made:
         await fill(made)
         made.editor.text = in_the_editor
         made.runner.send(HELD)
@@ -340,14 +391,16 @@ async def test_interrupted_while_it_asks_the_prompt_comes_back_and_the_proposal_
         made.runner.set_paused(False)
         await sent(made, 6 + 21)
         assert made.prompts[6:] == [HELD, *TWENTY]
-        assert folds(made) == 1
+        assert compactions(made) == 1
         assert len(made.llm.summary_requests) == calls
         holds(made)
 
 
 @pytest.mark.parametrize("wanted", [True, False], ids=["applied", "thrown away"])
-async def test_asked_before_a_prompt_the_word_lets_it_go(tmp_path: Path, wanted: bool) -> None:
-    async with driven(tmp_path, mode="ask", interactive=True) as made:
+async def test_asked_before_a_prompt_the_word_lets_it_go(
+    tmp_path: Path, wanted: bool
+) -> None:
+    async with driven_agent(tmp_path, mode="ask", interactive=True) as made:
         await fill(made)
         made.runner.send(HELD)
         for text in TWENTY[:3]:
@@ -356,10 +409,12 @@ async def test_asked_before_a_prompt_the_word_lets_it_go(tmp_path: Path, wanted:
         decision = operations.ApplyProposal if wanted else operations.DiscardProposal
         settings = made.agent.state.budget_settings
         if not wanted:  # so that nothing else is asked before the prompts behind it
-            made.agent.state.budget_settings = lambda *_: BudgetSettings(threshold=16_200, soft_ratio=1.0)
+            made.agent.state.budget_settings = lambda _: BudgetSettings(
+                threshold=16_200, soft_ratio=1.0
+            )
         made.runner.submit(decision(proposal=ready.proposal))
         await sent(made, 6 + 4)
         assert made.prompts[6:] == [HELD, *TWENTY[:3]]
-        assert folds(made) == int(wanted)
+        assert compactions(made) == int(wanted)
         made.agent.state.budget_settings = settings
         holds(made)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from foldline.protocol import ImagePart, UserMessage
 from foldline.tui.app import FoldlineApp
+from foldline.tui.escape_actions import ESC_CANCELS
 from support.images import image
 from support.live import Live, live
 
@@ -21,14 +22,21 @@ async def test_its_output_is_shown_as_it_comes_and_esc_ends_it(tmp_path: Path) -
         await running.ask("hi")
         await running.enter("!echo [b]one; sleep 1000")
         await running.until(lambda: " ┃   [b]one" in running.text)
-        assert "Running · ! echo [b]one; sleep 1000" in running.text and "Esc cancels" in running.text
-        live_row = next(row for row in running.transcript_rows() if row.startswith("! echo"))
+        assert (
+            "Running · ! echo [b]one; sleep 1000" in running.text
+            and ESC_CANCELS in running.text
+        )
+        live_row = next(
+            row for row in running.transcript_rows() if row.startswith("! echo")
+        )
         assert live_row.endswith("…")
         await running.enter("!echo later")
         assert "1 queued" in running.text
         await running.press("escape")
         await running.at_rest()
-        assert "cancelled ✗" in running.text and "[cancelled by the user" in running.text
+        assert (
+            "cancelled ✗" in running.text and "[cancelled by the user" in running.text
+        )
         assert "‖" in running.text, "what waits is paused"
         await running.press("enter")
         await running.until(lambda: "$ echo later" in commands(running))
@@ -36,7 +44,9 @@ async def test_its_output_is_shown_as_it_comes_and_esc_ends_it(tmp_path: Path) -
         rows = running.transcript_rows()
         at = next(at for at, row in enumerate(rows) if row.startswith("! echo later"))
         assert "exit 0" in rows[at] and rows[at + 1].strip() == "later"
-        assert len([row for row in rows if row.startswith("! ")]) == 2, "nothing of the live row is left"
+        assert len([row for row in rows if row.startswith("! ")]) == 2, (
+            "nothing of the live row is left"
+        )
 
 
 async def test_a_long_output_shows_its_end_and_opens_in_place(tmp_path: Path) -> None:
@@ -49,12 +59,16 @@ async def test_a_long_output_shows_its_end_and_opens_in_place(tmp_path: Path) ->
         running.app.chat.transcript.focus()
         running.app.chat.transcript.cursor_to(block.key)
         await running.press("enter")
-        await running.until(lambda: "\n ┃   2\n" in running.text or "\n ┃   2 " in running.text)
+        await running.until(
+            lambda: "\n ┃   2\n" in running.text or "\n ┃   2 " in running.text
+        )
         await running.press("enter")
         await running.until(lambda: "more lines above" in running.text)
 
 
-async def test_a_resumed_session_shows_and_recalls_commands_and_pictures(tmp_path: Path) -> None:
+async def test_a_resumed_session_shows_and_recalls_commands_and_pictures(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "shop-api"
     folder.mkdir()
     (folder / "shot.png").write_bytes(image("png", 320, 200))
@@ -62,7 +76,9 @@ async def test_a_resumed_session_shows_and_recalls_commands_and_pictures(tmp_pat
         await running.ask("!echo first")
         await running.ask("What is on @shot.png?")
         assert "❯ What is on [picture 1: shot.png 320×200]?" in running.text
-        sent = [entry for entry in running.entries if isinstance(entry, UserMessage)][-1]
+        sent = [entry for entry in running.entries if isinstance(entry, UserMessage)][
+            -1
+        ]
         assert any(isinstance(part, ImagePart) for part in sent.parts)
         app = FoldlineApp(lambda: running.agent, root=folder)
         async with app.run_test(size=(120, 36)) as pilot:

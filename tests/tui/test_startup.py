@@ -27,7 +27,9 @@ def test_only_a_model_that_is_asked_over_the_network_needs_the_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded: list[str] = []
-    monkeypatch.setattr("foldline.llm.client.preload", lambda api: loaded.append("openai"))
+    monkeypatch.setattr(
+        "foldline.llm.client.preload", lambda api: loaded.append("openai")
+    )
     startup.import_client(OfflineLLM())
     assert loaded == []
     startup.import_client(ModelClient(OPENAI, model="gpt-x"))

@@ -10,38 +10,47 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.agent import Agent
-from foldline.agent.rewind import FileDiff, Outcome
-from foldline.context.budget import Size
-from foldline.context.invariants import broken
-from foldline.context.rewind_points import FileChange, RewindPoint
+from foldline.agent.rewind import FileDiff, RewindPreview
+from foldline.frontend.state import Tab
 from foldline.history import Session
 from foldline.history.lock import holder_of
+from foldline.past.rewind_points import FileChange, RewindPoint
 from foldline.protocol import UserMessage, operations
+from foldline.tui.app import CLOSE_NOTE, CURRENT_SESSION, QUIT_QUESTION
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.lists.picker import Picker
 from foldline.tui.open_session import OpenSession
 from foldline.tui.screens.diff import DiffScreen
-from foldline.tui.screens.rewind import RewindScreen
-from foldline.tui.state import Tab
+from foldline.tui.screens.rewind import RewindDialog
 from foldline.tui.widgets.meter import tabs_spans
-from support.agents import Hang, calling
+from foldline.view.budget import Size
+from foldline.view.rules import broken
+from support.agents import Hang, tool_reply
 from support.chat_app import Clock
-from support.live import Live, SpeakingLLM, Spoken, live, session_in
+from support.live import Live, StreamedAnswer, StreamingLLM, live, session_in
 
-ASKS = calling(("bash", {"command": "make"}))
+ASKS = tool_reply(("bash", {"command": "make"}))
 
 
 async def at_rest(running: Live, chat: OpenSession) -> None:
     runner = chat.runner
     assert runner is not None
-    await running.until(lambda: not runner.agent.executor.busy and runner._rests and chat.presenter.settled)
+    await running.until(
+        lambda: (
+            not runner.agent.executor.busy
+            and (runner._delivery is None or runner._delivery.done())
+            and chat.presenter.settled
+        )
+    )
 
 
 async def beside(running: Live) -> OpenSession:
     """A new session, open and shown."""
     before = running.app.chat
     before.run_command("new")
-    await running.until(lambda: running.app.chat is not before and running.app.runner is not None)
+    await running.until(
+        lambda: running.app.chat is not before and running.app.runner is not None
+    )
     await running.drawn()
     return running.app.chat
 
@@ -71,8 +80,10 @@ def header(running: Live) -> str:
     return running.screen[0].rstrip()
 
 
-async def test_what_runs_in_another_session_runs_on_and_is_marked_until_it_is_seen(tmp_path: Path) -> None:
-    slow = Spoken()
+async def test_what_runs_in_another_session_runs_on_and_is_marked_until_it_is_seen(
+    tmp_path: Path,
+) -> None:
+    slow = StreamedAnswer()
     async with live(tmp_path / "shop", slow, "quick") as running:
         first = running.app.chat
         await running.enter("slowly")
@@ -87,17 +98,24 @@ async def test_what_runs_in_another_session_runs_on_and_is_marked_until_it_is_se
         await running.until(lambda: " ● slowly │ and this" in header(running))
         assert "slowly: finished · Ctrl+T" in running.text
         await to_the_other(running)
-        assert "All there is to say." in running.text and " slowly │ and this" in header(running)
-        assert prompts(first) == ["slowly"] and prompts(running.app.sessions[1]) == ["and this"]
+        assert (
+            "All there is to say." in running.text
+            and " slowly │ and this" in header(running)
+        )
+        assert prompts(first) == ["slowly"] and prompts(running.app.sessions[1]) == [
+            "and this"
+        ]
 
 
 async def test_a_question_in_another_session_is_marked_and_answered_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    async with live(tmp_path / "shop", Spoken(), "quick", approvals="ask", clock=clock) as running:
+    async with live(
+        tmp_path / "shop", StreamedAnswer(), "quick", approvals="ask", clock=clock
+    ) as running:
         called: list[str] = []
-        monkeypatch.setattr(running.app, "call_back", called.append)
+        monkeypatch.setattr(running.app, "notify_user", called.append)
         first, spoken = running.app.chat, running.llm.script[0]
         await running.enter("build it")
         await running.until(lambda: running.llm.silent.is_set())
@@ -108,7 +126,10 @@ async def test_a_question_in_another_session_is_marked_and_answered_there(
         await running.until(lambda: "? build it" in header(running))
         assert "build it: waits for you · Ctrl+T" in running.text
         assert called == ["? build it · waits for you"]
-        assert running.editor_text == "half a prom" and "Allow this bash call?" not in running.text
+        assert (
+            running.editor_text == "half a prom"
+            and "Allow this bash call?" not in running.text
+        )
         await to_the_other(running)
         assert "Allow this bash call?" in running.text
         assert running.app.window_title == "? build it · waits for you"
@@ -122,11 +143,13 @@ async def test_a_session_is_opened_beside_one_that_asks(tmp_path: Path) -> None:
         await running.enter("build it")
         await running.until(lambda: running.app.state.question is not None)
         await beside(running)
-        assert "? build it │ new session" in header(running) and running.editor_text == ""
+        assert (
+            "? build it │ new session" in header(running) and running.editor_text == ""
+        )
 
 
 async def test_a_failure_in_another_session_is_marked(tmp_path: Path) -> None:
-    slow = Spoken()
+    slow = StreamedAnswer()
     async with live(tmp_path / "shop", slow, "quick") as running:
         first = running.app.chat
         await running.enter("slowly")
@@ -139,8 +162,12 @@ async def test_a_failure_in_another_session_is_marked(tmp_path: Path) -> None:
         await running.until(lambda: "✗ slowly" in header(running))
 
 
-async def test_each_session_keeps_its_place_its_draft_its_queue_and_its_inspector(tmp_path: Path) -> None:
-    async with live(tmp_path / "shop", "Line.\n\n" * 60, Hang(), "quick", size=(100, 30)) as running:
+async def test_each_session_keeps_its_place_its_draft_its_queue_and_its_inspector(
+    tmp_path: Path,
+) -> None:
+    async with live(
+        tmp_path / "shop", "Line.\n\n" * 60, Hang(), "quick", size=(100, 30)
+    ) as running:
         first = running.app.chat
         await say(running, "tell me all")
         await running.enter("slowly")
@@ -161,11 +188,16 @@ async def test_each_session_keeps_its_place_its_draft_its_queue_and_its_inspecto
         assert running.editor_text == ""
         await say(running, "here")
         await to_the_other(running)
-        assert running.app.screen is inspector and running.text.splitlines()[2:] == before.splitlines()[2:]
+        assert (
+            running.app.screen is inspector
+            and running.text.splitlines()[2:] == before.splitlines()[2:]
+        )
         assert inspector.panels.lists.history.view.cursor == cursor
         await running.press("escape")
         await running.until(lambda: running.app.screen is first)
-        assert running.editor_text == "a draft" and first.transcript.scroll_y == scrolled
+        assert (
+            running.editor_text == "a draft" and first.transcript.scroll_y == scrolled
+        )
         assert first.presenter.state.waiting.queued == ("and then",)
         await running.press("ctrl+c")
 
@@ -179,7 +211,9 @@ async def test_switching_takes_less_than_a_tenth_of_a_second(tmp_path: Path) -> 
         await say(running, "two")
         times = []
         for _ in range(6):
-            other = next(each for each in running.app.sessions if each is not running.app.chat)
+            other = next(
+                each for each in running.app.sessions if each is not running.app.chat
+            )
             begun = time.process_time()
             running.app.show_session(other)
             await running.pilot.pause()
@@ -187,7 +221,9 @@ async def test_switching_takes_less_than_a_tenth_of_a_second(tmp_path: Path) -> 
         assert min(times) < 0.1
 
 
-async def test_a_session_nothing_was_said_in_is_closed_when_it_is_left(tmp_path: Path) -> None:
+async def test_a_session_nothing_was_said_in_is_closed_when_it_is_left(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path / "shop", "done") as running:
         await say(running, "hi")
         await beside(running)
@@ -201,23 +237,32 @@ async def test_a_session_nothing_was_said_in_is_closed_when_it_is_left(tmp_path:
         assert len(running.app.sessions) == 2 and " hi │ new session" in header(running)
 
 
-async def test_of_several_new_sessions_asked_for_at_once_one_stays(tmp_path: Path) -> None:
+async def test_of_several_new_sessions_asked_for_at_once_one_stays(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path / "shop", "done") as running:
         await say(running, "a word")
         first = running.app.chat
         for _ in range(10):
             first.run_command("new")
         await running.until(lambda: len(running.app.sessions) > 2)
-        await running.until(lambda: len(running.app.sessions) == 2 and running.app.runner is not None)
+        await running.until(
+            lambda: len(running.app.sessions) == 2 and running.app.runner is not None
+        )
         await running.app.workers.wait_for_complete()
-        assert running.app.sessions == [first, running.app.chat] and running.app.chat.is_blank
+        assert (
+            running.app.sessions == [first, running.app.chat]
+            and running.app.chat.is_blank
+        )
 
 
-async def test_what_a_screen_opens_late_lies_over_its_own_session(tmp_path: Path) -> None:
+async def test_what_a_screen_opens_late_lies_over_its_own_session(
+    tmp_path: Path,
+) -> None:
     looked = asyncio.Event()
 
-    async def look(_: operations.Rewind) -> Outcome:
-        return Outcome(
+    async def look(_: operations.Rewind) -> RewindPreview:
+        return RewindPreview(
             Size(2, estimated=False),
             Size(1, estimated=True),
             1,
@@ -234,17 +279,26 @@ async def test_what_a_screen_opens_late_lies_over_its_own_session(tmp_path: Path
         other = await beside(running)
         await running.type("a draft")
         await to_the_other(running)
-        rewind = RewindScreen([RewindPoint(1, 1, None, "turn", "a word", 1)], look, diffs)
-        await first.push_screen(rewind)
-        await running.until(lambda: rewind.outcome is not None)
-        await running.press("d")
+        point = RewindPoint(1, 1, None, "turn", "a word", 1)
+        dialog = RewindDialog(first, [point], look, diffs)
+        first.run_worker(dialog.choose())
+        await running.until(lambda: isinstance(first.front, Picker))
+        listed = first.front
+        await running.press("enter")
+        await running.until(lambda: first.front not in (first, listed))
+        question = first.front
+        assert isinstance(question, Picker)
+        question.select("changes")
+        await running.press("enter")
         await to_the_other(running)
         looked.set()
         await running.until(lambda: isinstance(first.front, DiffScreen))
         assert running.app.chat is other and other.front is other
 
 
-async def test_closing_asks_only_where_something_runs_and_gives_the_session_back(tmp_path: Path) -> None:
+async def test_closing_asks_only_where_something_runs_and_gives_the_session_back(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path / "shop", "one", Hang(), "three") as running:
         first = running.app.chat
         await say(running, "hi")
@@ -253,20 +307,23 @@ async def test_closing_asks_only_where_something_runs_and_gives_the_session_back
         await running.until(lambda: running.llm.silent.is_set())
         await running.enter("waits")
         file = Path(second.file)
-        await running.enter("/close")
+        running.app.ask_to_close(second)
         await running.until(lambda: isinstance(running.app.screen, Picker))
-        assert "what runs there is cancelled" in running.text
+        assert CLOSE_NOTE in running.text
         await running.press("enter")
         await running.until(lambda: running.app.screen is second)
         assert second.presenter.state.busy
-        await running.enter("/close")
+        running.app.ask_to_close(second)
         await running.until(lambda: isinstance(running.app.screen, Picker))
         await running.press("down", "enter")
-        await running.until(lambda: running.app.sessions == [first] and running.app.screen is first)
+        await running.until(
+            lambda: running.app.sessions == [first] and running.app.screen is first
+        )
         await running.until(lambda: holder_of(file.parent) is None)
-        assert not broken(Session.open(file).projection) and (file.parent / "unsent.json").exists()
-        await running.enter("/close")
-        await running.until(lambda: "No other session is open" in running.text)
+        assert (
+            not broken(Session.open(file).projection)
+            and (file.parent / "unsent.json").exists()
+        )
         await say(running, "and on")
 
 
@@ -280,14 +337,18 @@ async def test_a_key_of_the_list_closes_a_session(tmp_path: Path) -> None:
         await running.until(lambda: isinstance(running.app.screen, Picker))
         assert "Del close session" in running.text
         await running.press("delete")  # the one before is marked
-        await running.until(lambda: running.app.sessions == [second] and running.app.screen is second)
+        await running.until(
+            lambda: running.app.sessions == [second] and running.app.screen is second
+        )
         assert first not in running.app.sessions
         await running.press("ctrl+t")
         await running.until(lambda: isinstance(running.app.screen, Picker))
         assert "close session" not in running.text
 
 
-async def test_quitting_asks_once_what_of_several_sessions_still_runs(tmp_path: Path) -> None:
+async def test_quitting_asks_once_what_of_several_sessions_still_runs(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path / "shop", Hang(), "two") as running:
         first = running.app.chat
         await running.enter("slowly")
@@ -295,11 +356,15 @@ async def test_quitting_asks_once_what_of_several_sessions_still_runs(tmp_path: 
         second = await beside(running)
         await say(running, "hi")
         await running.press("ctrl+c", "ctrl+c")
-        await running.until(lambda: "Quit? Still at work: slowly" in running.text)
+        await running.until(
+            lambda: QUIT_QUESTION.format(sessions="slowly") in running.text
+        )
         await running.press("escape")
         await running.until(lambda: running.app.screen is second)
         await running.enter("/quit")
-        await running.until(lambda: "Quit? Still at work: slowly" in running.text)
+        await running.until(
+            lambda: QUIT_QUESTION.format(sessions="slowly") in running.text
+        )
         files = [Path(each.file) for each in (first, second)]
         await running.press("down", "enter")
         await running.until(lambda: not running.app.is_running)
@@ -310,14 +375,21 @@ async def test_quitting_asks_once_what_of_several_sessions_still_runs(tmp_path: 
         assert not broken(again.projection)
 
 
-async def test_a_session_that_cannot_be_opened_leaves_the_one_before(tmp_path: Path) -> None:
+async def test_a_session_that_cannot_be_opened_leaves_the_one_before(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path / "shop", "done") as running:
         await say(running, "hi")
-        first, held = running.app.chat, session_in(tmp_path / "shop", "20260314-120500-held")
+        first, held = (
+            running.app.chat,
+            session_in(tmp_path / "shop", "20260314-120500-held"),
+        )
         await held.append(UserMessage(text="mine"))
         running.app.open_session(str(held.path))
         await running.until(lambda: len(running.app.sessions) == 2)
-        await running.until(lambda: running.app.sessions == [first] and running.app.chat is first)
+        await running.until(
+            lambda: running.app.sessions == [first] and running.app.chat is first
+        )
         assert "is being written" in running.text or "another process" in running.text
         held.close()
 
@@ -330,15 +402,22 @@ async def test_the_list_says_how_it_is_with_each_and_opens_more(tmp_path: Path) 
         await say(running, "hi")
         await running.press("ctrl+t")
         await running.until(lambda: "Open sessions" in running.text)
-        assert "working · shop" in running.text and "on the screen · shop" in running.text
+        assert (
+            "working · shop" in running.text
+            and f"{CURRENT_SESSION} · shop" in running.text
+        )
         await running.press("ctrl+t", "ctrl+t", "enter")  # past the second one
-        await running.until(lambda: len(running.app.sessions) == 3 and running.app.runner is not None)
+        await running.until(
+            lambda: len(running.app.sessions) == 3 and running.app.runner is not None
+        )
         await running.press("ctrl+c")
 
 
 def test_the_tabs_fit_and_the_one_that_is_shown_is_among_them() -> None:
     for shown in range(9):
-        tabs = [Tab(f"{at} with a long name", "working", at == shown) for at in range(9)]
+        tabs = [
+            Tab(f"{at} with a long name", "working", at == shown) for at in range(9)
+        ]
         text = "".join(span[0] for span in tabs_spans(tabs, 48))
         assert len(text) <= 48 + len("+9 ") + len(" +9") and f"… {shown} with…" in text
 
@@ -356,9 +435,15 @@ def test_in_any_order_every_history_is_valid_and_given_back(
 
 
 async def _do_all(folder: Path, actions: list[str]) -> None:
-    answers = [Hang() if action == "hang" else "said" for action in actions if action in ("hang", "prompt")]
+    answers = [
+        Hang() if action == "hang" else "said"
+        for action in actions
+        if action in ("hang", "prompt")
+    ]
     files: set[Path] = set()
-    async with live(folder / "shop", llm=SpeakingLLM(*answers, *["more"] * 10, window=32_768)) as running:
+    async with live(
+        folder / "shop", llm=StreamingLLM(*answers, *["more"] * 10, window=32_768)
+    ) as running:
         does: dict[str, Callable[[], object]] = {
             "new": lambda: beside(running),
             "other": lambda: running.press("ctrl+t", "down", "enter"),
@@ -389,7 +474,7 @@ async def _do_all(folder: Path, actions: list[str]) -> None:
 async def test_a_session_whose_folder_was_moved_is_continued_there_with_what_was_typed(
     tmp_path: Path,
 ) -> None:
-    writes = calling(("write", {"path": "new.txt", "content": "x"}))
+    writes = tool_reply(("write", {"path": "new.txt", "content": "x"}))
     async with live(tmp_path / "shop", "first done", writes, "second done") as running:
         await say(running, "first")
         before = running.app.chat
@@ -399,15 +484,23 @@ async def test_a_session_whose_folder_was_moved_is_continued_there_with_what_was
         assert "second" in running.editor_text
         await running.press("down", "enter")
         await running.until(
-            lambda: running.app.chat is not before and running.app.sessions == [running.app.chat]
+            lambda: (
+                running.app.chat is not before
+                and running.app.sessions == [running.app.chat]
+            )
         )
         await running.until(lambda: running.app.runner is not None)
         await running.drawn()
-        assert header(running).startswith(" store ▸ first") and running.editor_text == "second"
+        assert (
+            header(running).startswith(" store ▸ first")
+            and running.editor_text == "second"
+        )
         await running.press("enter")
         await running.until(lambda: len(prompts(running.app.chat)) == 2)
         await at_rest(running, running.app.chat)
-        assert (tmp_path / "store" / "new.txt").exists() and not (tmp_path / "shop").exists()
+        assert (tmp_path / "store" / "new.txt").exists() and not (
+            tmp_path / "shop"
+        ).exists()
 
 
 async def test_a_moved_folder_is_offered_once(tmp_path: Path) -> None:

@@ -11,17 +11,23 @@ from urllib.parse import quote
 
 import pytest
 
-from foldline.context.invariants import broken
 from foldline.history import Session
-from foldline.tui.widgets.question import TOO_SOON
+from foldline.tui.escape_actions import ESC_CANCELS, ESC_TO_PROMPT
+from foldline.tui.screens.rewind import CONTEXT, STAY, TITLE
+from foldline.tui.session_commands import CHANGES_TITLE
+from foldline.tui.widgets.question import READ_ALL
 from foldline.tui.widgets.status import SPINNER
+from foldline.view.rules import broken
 from support.limits import few
 from support.server import MODEL, running_server
 from support.terminal import CLEARS, ENTER, LEAVE, PATIENCE, Terminal, terminal
 
 pytestmark = pytest.mark.slow
 SIZES = [(80, 24), (120, 40), (200, 60)]
-LINES = "".join(f"value_{number} = compute({number}) + offset  # row {number}\n" for number in range(90))
+LINES = "".join(
+    f"value_{number} = compute({number}) + offset  # row {number}\n"
+    for number in range(90)
+)
 
 
 def quit_by_keys(term: Terminal) -> None:
@@ -43,7 +49,9 @@ def test_who_looks_elsewhere_is_told_that_a_question_waits(
 ) -> None:
     folder = tmp_path / "shop"
     folder.mkdir()
-    with terminal(folder, columns=80, rows=24, FOLDLINE_NOTIFY="desktop", **variables) as term:
+    with terminal(
+        folder, columns=80, rows=24, FOLDLINE_NOTIFY="desktop", **variables
+    ) as term:
         term.until("Enter sends")
         term.send("run `sleep 1`")
         term.send("\r\x1b[O")  # and looks elsewhere
@@ -61,7 +69,9 @@ def never_cleared(term: Terminal) -> bool:
 
 
 @pytest.mark.parametrize(("columns", "rows"), few(SIZES))
-def test_a_session_from_start_to_quit_at_any_size(tmp_path: Path, columns: int, rows: int) -> None:
+def test_a_session_from_start_to_quit_at_any_size(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
     folder = tmp_path / "shop"
     folder.mkdir()
     for name in "abcdef":
@@ -114,11 +124,13 @@ def test_a_long_command_is_read_to_its_end_before_enter_allows_it(
         term.send("run `" + "echo and again; " * 60 + "touch the-end`")
         term.until("the-end`")
         term.send("\r")
-        term.until(", ↓ to read all")
+        term.until(f", ↓ {READ_ALL}")
         assert "the-end" not in term.text.partition("Allow this bash call?")[2]
         is_read = False
         while "Allow this bash call?" in term.text:
-            is_read = is_read or "the-end" in term.text.partition("Allow this bash call?")[2]
+            is_read = (
+                is_read or "the-end" in term.text.partition("Allow this bash call?")[2]
+            )
             assert is_read or not (folder / "the-end").exists()
             term.send("\r")
             term.lives_for(0.7)
@@ -152,7 +164,9 @@ def test_a_call_is_declined_with_a_word_to_the_model_and_text_typed_at_it_is_a_p
         quit_by_keys(term)
 
 
-def test_a_prompt_of_the_empty_chat_is_sent_and_gone_back_over_with_enter(tmp_path: Path) -> None:
+def test_a_prompt_of_the_empty_chat_is_sent_and_gone_back_over_with_enter(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "shop"
     with terminal(folder) as term:
         term.until("Read README.md and say what")
@@ -165,11 +179,11 @@ def test_a_prompt_of_the_empty_chat_is_sent_and_gone_back_over_with_enter(tmp_pa
         term.until("Enter sends")
         assert "Search for TODO" not in term.text
         term.send("\x1b\x1b")
-        term.until("Rewind to right before")
-        term.until("c context")
-        term.send("c\r")  # typed ahead: it only asks
-        term.until(TOO_SOON)
-        term.until("Enter go back")
+        term.until(TITLE)
+        term.send("\r")
+        term.until(f"▶{STAY}")
+        term.send("\x1b[B")
+        term.until(f"▶{CONTEXT}")
         term.send("\r")
         term.until("context back to before")
         term.until("❯ What is in this folder?")
@@ -177,13 +191,17 @@ def test_a_prompt_of_the_empty_chat_is_sent_and_gone_back_over_with_enter(tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_told_to_end_it_leaves_the_terminal_in_order(tmp_path: Path, number: signal.Signals) -> None:
+def test_told_to_end_it_leaves_the_terminal_in_order(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with terminal(tmp_path / "shop", FOLDLINE_APPROVALS__MODE="all") as term:
         before = term.modes
         term.until("Enter sends")
         term.ask("run `sleep 60`", wait=False)
         term.until("Running · bash sleep 60")
-        assert termios.tcgetattr(term.child.child_fd) != before, "it reads keys one by one"
+        assert termios.tcgetattr(term.child.child_fd) != before, (
+            "it reads keys one by one"
+        )
         os.kill(term.child.pid, number)
         assert term.ended() == 128 + number
         assert term.not_restored() == [] and never_cleared(term)
@@ -206,8 +224,15 @@ def test_told_to_end_it_ends_what_runs_in_every_open_session(tmp_path: Path) -> 
         term.until(lambda seen: "… run `sleep 61` │ … run `sleep 62`" in seen.rows[0])
         os.kill(term.child.pid, signal.SIGTERM)
         assert term.ended() == 128 + signal.SIGTERM
-        assert term.not_restored() == [] and termios.tcgetattr(term.child.child_fd) == before
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _is_there(path)]
+        assert (
+            term.not_restored() == []
+            and termios.tcgetattr(term.child.child_fd) == before
+        )
+    commands = [
+        path.read_bytes()
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if _is_there(path)
+    ]
     assert not {b"sleep\x0061\x00", b"sleep\x0062\x00"} & {*commands}
     files = [*(tmp_path / "shop-home").glob("sessions/*/*/events.jsonl")]
     assert len(files) == 2
@@ -226,7 +251,9 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def test_suspended_it_gives_the_terminal_back_and_goes_on_afterwards(tmp_path: Path) -> None:
+def test_suspended_it_gives_the_terminal_back_and_goes_on_afterwards(
+    tmp_path: Path,
+) -> None:
     with terminal(tmp_path / "shop") as term:
         before = term.modes
         term.until("Enter sends")
@@ -239,7 +266,9 @@ def test_suspended_it_gives_the_terminal_back_and_goes_on_afterwards(tmp_path: P
         assert termios.tcgetattr(term.child.child_fd) == before
         term.forget_screen()
         os.kill(term.child.pid, signal.SIGCONT)
-        term.until(lambda now: now.raw.count(ENTER) == 2 and "what did we do?" in now.text)
+        term.until(
+            lambda now: now.raw.count(ENTER) == 2 and "what did we do?" in now.text
+        )
         term.send("and now?")
         term.until("❯ and now?")
         term.send("\x1f")
@@ -265,9 +294,13 @@ run_app(Ending())
 """
 
 
-def test_a_signal_to_go_on_that_comes_at_the_end_does_not_keep_it_alive(tmp_path: Path) -> None:
+def test_a_signal_to_go_on_that_comes_at_the_end_does_not_keep_it_alive(
+    tmp_path: Path,
+) -> None:
     """Whoever closes a window sends two: one says that the terminal is gone, the other to go on."""
-    with terminal(tmp_path / "shop", program=[sys.executable, "-c", CONTINUED_AT_ITS_END]) as term:
+    with terminal(
+        tmp_path / "shop", program=[sys.executable, "-c", CONTINUED_AT_ITS_END]
+    ) as term:
         assert term.ended() == 0
         assert term.raw.count(ENTER) == 1
 
@@ -299,13 +332,20 @@ def test_the_first_enter_makes_room_for_a_long_prompt_and_what_can_never_fit_is_
     tmp_path: Path,
 ) -> None:
     def paste(name: str, lines: int) -> None:
-        known = "".join(f"all there is to know about part {number} of it\n" for number in range(lines))
+        known = "".join(
+            f"all there is to know about part {number} of it\n"
+            for number in range(lines)
+        )
         term.send(f"\x1b[200~{name}\n{known}\x1b[201~")
         term.until("[pasted")
         term.send("\r")
 
     with running_server(window=16_384) as server:
-        given = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "x", "FOLDLINE_MODEL": MODEL}
+        given = {
+            "OPENAI_BASE_URL": server.base_url,
+            "OPENAI_API_KEY": "x",
+            "FOLDLINE_MODEL": MODEL,
+        }
         with terminal(tmp_path / "shop", columns=100, rows=30, **given) as term:
             term.until("Enter sends")
             for name in ("first", "second", "third"):
@@ -315,13 +355,15 @@ def test_the_first_enter_makes_room_for_a_long_prompt_and_what_can_never_fit_is_
             term.until("You said: longer")
             assert "Not sent" not in term.raw.decode(errors="replace")
             paste("longest", 2_000)
-            term.until("Not sent: Too long")
+            term.until("Not sent: the prompt is too long")
             term.send(" more")
             term.until("more")
             term.settle()
-            assert "Not sent: Too long" in term.text
+            assert "Not sent: the prompt is too long" in term.text
             term.send("\x15")
-            term.until(lambda now: "Not sent" not in now.text and "[pasted" not in now.text)
+            term.until(
+                lambda now: "Not sent" not in now.text and "[pasted" not in now.text
+            )
             term.send("something else")
             term.until("something else")
             assert "Not sent" not in term.text
@@ -330,7 +372,9 @@ def test_the_first_enter_makes_room_for_a_long_prompt_and_what_can_never_fit_is_
         assert not [request for request in server.requests() if request.rejected]
 
 
-def test_bytes_that_are_no_text_are_shown_as_such_and_end_nothing(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_shown_as_such_and_end_nothing(
+    tmp_path: Path,
+) -> None:
     with terminal(tmp_path) as term:
         term.until("Enter sends")
         term.child.send(b"caf\xe9 \x9b noir")
@@ -366,7 +410,9 @@ def spinner_steps(written: bytes) -> int:
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
-def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path, columns: int, rows: int) -> None:
+def test_a_spinner_and_a_streamed_answer_are_few_bytes(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
     """What goes over a slow connection. The model writes 2 kB a second."""
     answer = (ANSWER * 60)[:20_000] + "\n\nThat is all."
     rules = [
@@ -374,7 +420,11 @@ def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path, columns: 
         {"answer": {"text": answer, "chunk": 12, "fault": {"pause": 0.005}}},
     ]
     with running_server(script=rules) as server:
-        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
+        env = {
+            "OPENAI_BASE_URL": server.base_url,
+            "OPENAI_API_KEY": "a-key",
+            "FOLDLINE_MODEL": server.model,
+        }
         with terminal(tmp_path / "shop", columns=columns, rows=rows, **env) as term:
             term.until(server.model)
             term.send("write\r")
@@ -383,13 +433,19 @@ def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path, columns: 
             term.until("That is all.", patience=8 * PATIENCE)
             term.until("Enter sends")
             written = bytes(term.raw[before:])
-            most = STREAM_RATIO * len(answer.encode()) + SPINNER_BYTES * spinner_steps(written)
+            most = STREAM_RATIO * len(answer.encode()) + SPINNER_BYTES * spinner_steps(
+                written
+            )
             assert len(written) < most
             term.send("hold\r")
             term.until("Waiting")
             before = len(term.raw)
-            term.until(lambda _: spinner_steps(term.raw[before:]) >= 50, patience=8 * PATIENCE)
-            assert len(term.raw) - before < SPINNER_BYTES * spinner_steps(term.raw[before:])
+            term.until(
+                lambda _: spinner_steps(term.raw[before:]) >= 50, patience=8 * PATIENCE
+            )
+            assert len(term.raw) - before < SPINNER_BYTES * spinner_steps(
+                term.raw[before:]
+            )
 
 
 def test_another_size_is_drawn_without_clearing(tmp_path: Path) -> None:
@@ -397,7 +453,12 @@ def test_another_size_is_drawn_without_clearing(tmp_path: Path) -> None:
         term.until("The model still has")
         term.ask("列出文件")
         term.resize(80, 24)
-        term.until(lambda now: "The model still has" not in now.text and "Ctrl+P everything" in now.rows[23])
+        term.until(
+            lambda now: (
+                "The model still has" not in now.text
+                and "Ctrl+P everything" in now.rows[23]
+            )
+        )
         term.resize(39, 9)
         term.until("Too small: needs 40x10")
         term.resize(100, 30)
@@ -413,19 +474,35 @@ def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
         assert ENTER not in term.raw and b"no-such-session" in term.raw
 
 
-def test_what_changed_is_seen_file_by_file_and_side_by_side_where_there_is_room(tmp_path: Path) -> None:
+def test_what_changed_is_seen_file_by_file_and_side_by_side_where_there_is_room(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "shop"
     folder.mkdir()
     (folder / "a.py").write_text(LINES)
-    with terminal(folder, columns=140, rows=40, FOLDLINE_APPROVALS__MODE="edits") as term:
+    with terminal(
+        folder, columns=140, rows=40, FOLDLINE_APPROVALS__MODE="edits"
+    ) as term:
         term.until("Enter sends")
         term.ask("replace compute(5) with measure(5) in a.py")
-        term.until(lambda now: any("6 − value_5" in row and "6 + value_5" in row for row in now.rows))
+        term.until(
+            lambda now: any(
+                "6 − value_5" in row and "6 + value_5" in row for row in now.rows
+            )
+        )
         term.send("/diff\r")
-        term.until("Changed since the session began")
-        term.until(lambda now: any("6 − value_5" in row and "6 + value_5" in row for row in now.rows))
+        term.until(CHANGES_TITLE)
+        term.until(
+            lambda now: any(
+                "6 − value_5" in row and "6 + value_5" in row for row in now.rows
+            )
+        )
         term.resize(100, 30)
-        term.until(lambda now: any("6 + value_5" in row and "6 − value_5" not in row for row in now.rows))
+        term.until(
+            lambda now: any(
+                "6 + value_5" in row and "6 − value_5" not in row for row in now.rows
+            )
+        )
         term.send("\r")
         term.until(lambda now: "value_5" not in now.text and "▸ a.py" in now.text)
         term.send("q")
@@ -433,7 +510,9 @@ def test_what_changed_is_seen_file_by_file_and_side_by_side_where_there_is_room(
         quit_by_keys(term)
 
 
-def test_addresses_and_paths_are_links_and_nothing_of_them_is_seen(tmp_path: Path) -> None:
+def test_addresses_and_paths_are_links_and_nothing_of_them_is_seen(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "my shop"
     folder.mkdir()
     (folder / "a.txt").write_text("see https://in.file.example/x\n")
@@ -455,31 +534,43 @@ def test_subagents_work_are_looked_at_and_cancelled_in_a_real_terminal(
     tmp_path: Path, columns: int, rows: int
 ) -> None:
     tasks = [
-        {"name": "task", "arguments": {"prompt": f"Look at {name}", "agent": "explore"}} for name in "abc"
+        {"name": "task", "arguments": {"prompt": f"Look at {name}", "agent": "explore"}}
+        for name in "abc"
     ]
     script = [
-        {"when": {"content": "^three"}, "answer": {"text": "I send three.", "tool_calls": tasks}},
+        {
+            "when": {"content": "^three"},
+            "answer": {"text": "I send three.", "tool_calls": tasks},
+        },
         {"when": {"content": "^Look at [ab]"}, "answer": {"text": "There is nothing."}},
         {"when": {"content": "^Look at c"}, "answer": {"fault": {"hang": True}}},
         {"answer": {"text": "ok"}},
     ]
     with running_server(script=script) as server:
-        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
+        env = {
+            "OPENAI_BASE_URL": server.base_url,
+            "OPENAI_API_KEY": "a-key",
+            "FOLDLINE_MODEL": server.model,
+        }
         with terminal(tmp_path / "shop", columns=columns, rows=rows, **env) as term:
             term.until("Enter sends")
             term.send("three\r")
             term.until("explore · 1 step")
-            term.until("Esc cancels")
-            term.until(lambda now: sum("explore" in row and "step" in row for row in now.rows) == 2)
+            term.until(ESC_CANCELS)
+            term.until(
+                lambda now: (
+                    sum("explore" in row and "step" in row for row in now.rows) == 2
+                )
+            )
             term.send("\t")
-            term.until("Esc to the prompt")
+            term.until(ESC_TO_PROMPT)
             term.send("\r")
             term.until("▸ Inspector")
             term.until("written by this process")
             term.send("\x1b")
             term.until("I send three.")
             term.send("\x1b")
-            term.until("Esc cancels")
+            term.until(ESC_CANCELS)
             term.send("\x1b")
             term.until("explore · cancelled")
             quit_by_keys(term)
@@ -487,13 +578,22 @@ def test_subagents_work_are_looked_at_and_cancelled_in_a_real_terminal(
 
 def test_a_draft_in_the_preview_is_few_bytes(tmp_path: Path) -> None:
     """The chat below it goes on with its work: it is no reason to write the screen again."""
-    draft = "## Goal\n" + "".join(f"- service_{number}.py keeps one order of each\n" for number in range(120))
+    draft = "## Goal\n" + "".join(
+        f"- service_{number}.py keeps one order of each\n" for number in range(120)
+    )
     rules = [
-        {"when": {"content": "^ask"}, "answer": {"text": "Words of a long answer. " * 200}},
+        {
+            "when": {"content": "^ask"},
+            "answer": {"text": "Words of a long answer. " * 200},
+        },
         {"answer": {"text": draft, "chunk": 12, "fault": {"pause": 0.005}}},
     ]
     with running_server(script=rules, window=16_384) as server:
-        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
+        env = {
+            "OPENAI_BASE_URL": server.base_url,
+            "OPENAI_API_KEY": "a-key",
+            "FOLDLINE_MODEL": server.model,
+        }
         with terminal(tmp_path / "shop", columns=160, rows=48, **env) as term:
             term.until(server.model)
             for number in range(6):

@@ -25,7 +25,10 @@ HOOKS = {
     "a frame is written": (App._display, "4b78dff6669a"),
     "what is written of a part": (ChopsUpdate.render_segments, "4c1cdb567e0b"),
     "what is written of a whole frame": (LayoutUpdate.render_segments, "ff329c722506"),
-    "the screens that may be seen through the top one": (App._background_screens.fget, "d925a6b09405"),
+    "the screens that may be seen through the top one": (
+        App._background_screens.fget,
+        "d925a6b09405",
+    ),
     "what is behind a modal screen": (Screen.render, "c0f72894b398"),
     "a scroll view gets its size": (ScrollView._size_updated, "1606ca15d939"),
     "scrollbars are made": (Widget._refresh_scrollbars, "4e52a14aae90"),

@@ -1,5 +1,6 @@
 """Theme files."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,14 @@ from foldline.tui.dialogs import change_theme, pick_theme
 from foldline.tui.themes import (
     AUTO,
     DEFAULT_THEME,
+    FOR_DARK,
+    FOR_LIGHT,
+    NO_ROLES,
+    NOT_A_BOOLEAN,
+    NOT_TEXT,
     ROLE_DEFAULTS,
+    UNKNOWN_KEY,
+    WRONG_BACKGROUND,
     RoleTheme,
     automatic,
     clash,
@@ -41,7 +49,10 @@ def test_the_shipped_themes_give_all_roles_and_leave_the_background_alone() -> N
         for role in ROLES:
             Color.parse(variables[f"role-{role}"])
     assert own_themes(themes) == [AUTO, *sorted(names - {AUTO})]
-    assert set(ROLE_DEFAULTS) == {"role-background", *(f"role-{role}" for role in ROLES)}
+    assert set(ROLE_DEFAULTS) == {
+        "role-background",
+        *(f"role-{role}" for role in ROLES),
+    }
 
 
 def _luminance(color: Color) -> float:
@@ -66,17 +77,26 @@ def test_every_role_can_be_read_on_the_themes_own_background(theme: RoleTheme) -
     behind, strong = Color.parse(theme.own_background), theme.name == "high-contrast"
     for role in ROLES:
         color = Color.parse((theme.variables | painted(theme))[f"role-{role}"])
-        nearest = Color(*color.rich_color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor())
+        nearest = Color(
+            *color.rich_color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor()
+        )
         least = 10.0 if strong else 3.0 if role == "muted" else 4.5
         assert _contrast(color, behind) >= least, role
-        assert _contrast(nearest, behind) >= min(least, 7.0) - 0.9 * (role != "muted"), role
+        assert _contrast(nearest, behind) >= min(least, 7.0) - 0.9 * (
+            role != "muted"
+        ), role
 
 
 @pytest.mark.parametrize("theme", FIXED, ids=lambda theme: theme.name)
 def test_roles_do_not_differ_by_red_and_green_alone(theme: RoleTheme) -> None:
     """As somebody sees them whose eyes have no green: what the fates mean stays apart."""
-    seen = {role: _without_green(Color.parse(theme.variables[f"role-{role}"])) for role in ("live", "alert")}
-    assert max(abs(a - b) for a, b in zip(seen["live"], seen["alert"], strict=True)) > 0.1
+    seen = {
+        role: _without_green(Color.parse(theme.variables[f"role-{role}"]))
+        for role in ("live", "alert")
+    }
+    assert (
+        max(abs(a - b) for a, b in zip(seen["live"], seen["alert"], strict=True)) > 0.1
+    )
 
 
 def _without_green(color: Color) -> tuple[float, float, float]:
@@ -97,7 +117,9 @@ def _without_green(color: Color) -> tuple[float, float, float]:
         ({"COLORFGBG": "default;default"}, None),
     ],
 )
-def test_what_the_environment_says_of_the_terminal(environ: dict[str, str], dark: bool | None) -> None:
+def test_what_the_environment_says_of_the_terminal(
+    environ: dict[str, str], dark: bool | None
+) -> None:
     assert is_dark(environ) is dark
 
 
@@ -117,7 +139,9 @@ def test_auto_is_as_the_terminal_is(dark: bool, few: bool, like: str) -> None:
     assert own_themes(themes.values())[0] == AUTO
 
 
-async def test_a_theme_file_is_read_again_when_it_is_chosen_and_a_broken_one_says_why(tmp_path: Path) -> None:
+async def test_a_theme_file_is_read_again_when_it_is_chosen_and_a_broken_one_says_why(
+    tmp_path: Path,
+) -> None:
     app = BaseApp[None](themes_dir=tmp_path)
     async with app.run_test() as pilot:
         (tmp_path / "mine.toml").write_text(GOOD)
@@ -141,8 +165,8 @@ def test_code_within_a_sentence_has_a_tone_of_its_own(theme: RoleTheme) -> None:
 
 def test_a_theme_is_for_other_terminals_only_where_the_terminal_is_known() -> None:
     themes = {theme.name: theme for theme in load_themes()}
-    assert clash(themes["foldline-light"], True) == "For light terminals; yours is dark."
-    assert clash(themes["dusk"], False) == "For dark terminals; yours is light."
+    assert clash(themes["foldline-light"], True) == FOR_LIGHT
+    assert clash(themes["dusk"], False) == FOR_DARK
     assert not clash(themes["dusk"], True) and not clash(themes["foldline-light"], None)
     assert not clash(themes["terminal"], False), "its colours are the terminal's own"
 
@@ -156,9 +180,15 @@ async def test_the_list_of_themes_says_which_are_for_other_terminals(
     async with app.run_test(size=(80, 24)) as pilot:
         pick_theme(app, lambda _: None)
         await pilot.pause()
-        rows = {row.split()[1].strip("▶"): row for row in screen_text(app) if len(row.split()) > 2}
-        assert "For light terminals; yours is dark." in rows["paper"]
-        painted_themes = rows["catppuccin-latte"] + rows["dusk"] + rows["auto"] + rows["terminal"]
+        rows = {
+            row.split()[1].strip("▶"): row
+            for row in screen_text(app)
+            if len(row.split()) > 2
+        }
+        assert FOR_LIGHT in rows["paper"]
+        painted_themes = (
+            rows["catppuccin-latte"] + rows["dusk"] + rows["auto"] + rows["terminal"]
+        )
         assert "terminals; yours" not in painted_themes
         await pilot.press("escape")
         change_theme(app, "paper", remarks.append)
@@ -177,14 +207,16 @@ async def test_the_background_is_the_terminals_until_the_themes_own_is_wanted() 
         app.use_theme(DEFAULT_THEME)
         await pilot.pause()
         assert app.theme_variables["role-background"] == "#1e1e1e"
-        assert app.theme_variables["role-text"] == "#e0e0e0", "the terminal's own may be as dark"
+        assert app.theme_variables["role-text"] == "#e0e0e0", (
+            "the terminal's own may be as dark"
+        )
         app.paint_background(False)
         await pilot.pause()
         assert app.theme_variables["role-text"] == "ansi_default"
 
 
 def test_the_theme_of_the_guide_is_one(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs/guide.md").read_text("utf-8")
+    guide = (Path(__file__).parents[2] / "docs/chat.md").read_text("utf-8")
     section = guide.partition("\n## Themes\n")[2]
     path = tmp_path / "mine.toml"
     path.write_text(section.partition("```toml\n")[2].partition("```")[0], "utf-8")
@@ -207,27 +239,34 @@ def test_a_missing_folder_of_the_user_is_no_error(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("dark = [", "cannot be read"),
-        ("dark = true\n", "no \\[roles\\]"),
-        ("roles = 3\n", "no \\[roles\\]"),
-        (GOOD.replace("dark = true", 'dark = "yes"'), "must be true or false"),
+        ("dark = true\n", NO_ROLES.partition("{")[0]),
+        ("roles = 3\n", NO_ROLES.partition("{")[0]),
+        (
+            GOOD.replace("dark = true", 'dark = "yes"'),
+            NOT_A_BOOLEAN.format(value="yes"),
+        ),
         (GOOD.replace("muted", "mauve"), "'mauve'"),
         (GOOD.replace('alert = "#102030"', ""), "no role 'alert'"),
-        ('background = "black"\n' + GOOD, "background 'black'"),
+        ('background = "black"\n' + GOOD, WRONG_BACKGROUND.format(value="black")),
         (GOOD.replace("#102030", "#12", 1), "'#12'"),
-        (GOOD.replace('"#102030"', "7", 1), "in quotes"),
-        ("colour = 1\n" + GOOD, "unknown key 'colour'"),
+        (GOOD.replace('"#102030"', "7", 1), NOT_TEXT.format(role="text", value=7)),
+        ("colour = 1\n" + GOOD, UNKNOWN_KEY.format(key="colour")),
     ],
 )
-def test_a_bad_theme_file_gets_one_sentence_that_names_it(tmp_path: Path, text: str, says: str) -> None:
+def test_a_bad_theme_file_gets_one_sentence_that_names_it(
+    tmp_path: Path, text: str, says: str
+) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(text)
-    with pytest.raises(FoldlineError, match=says) as caught:
+    with pytest.raises(FoldlineError, match=re.escape(says)) as caught:
         read_theme(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value).strip()
 
 
-@pytest.mark.parametrize(("worn", "reads"), [("mine", {"mine"}), (DEFAULT_THEME, {DEFAULT_THEME})])
+@pytest.mark.parametrize(
+    ("worn", "reads"), [("mine", {"mine"}), (DEFAULT_THEME, {DEFAULT_THEME})]
+)
 def test_a_start_reads_the_theme_it_wears_and_a_list_of_them_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worn: str, reads: set[str]
 ) -> None:
@@ -243,7 +282,9 @@ def test_a_start_reads_the_theme_it_wears_and_a_list_of_them_all(
     monkeypatch.setattr(themes_module, "_read_once", read)
     app = BaseApp[None](worn, themes_dir=tmp_path)
     assert app.theme == worn and {*opened} == reads
-    assert {"mine", "other", "third", DEFAULT_THEME, AUTO} <= {theme.name for theme in app.themes}
+    assert {"mine", "other", "third", DEFAULT_THEME, AUTO} <= {
+        theme.name for theme in app.themes
+    }
 
 
 @pytest.mark.parametrize("name", ["../mine", "none", "a/b"])
@@ -253,7 +294,9 @@ def test_only_what_lies_in_the_folders_is_a_theme(tmp_path: Path, name: str) -> 
     assert load_theme(name, tmp_path / "own") is None
 
 
-async def test_every_app_paints_the_themes_background_behind_all_that_it_shows() -> None:
+async def test_every_app_paints_the_themes_background_behind_all_that_it_shows() -> (
+    None
+):
     app = BaseApp[None]("gruvbox")
     async with app.run_test() as pilot:
         app.paint_background(True)
@@ -270,7 +313,9 @@ async def test_a_light_theme_paints_its_background_in_a_dark_terminal(
     async with app.run_test() as pilot:
         await pilot.pause()
         assert app.theme_variables["role-background"] == "#ffffff"
-        assert app.theme_variables["role-text"].startswith("#"), "the terminal's own is as light"
+        assert app.theme_variables["role-text"].startswith("#"), (
+            "the terminal's own is as light"
+        )
         app.use_theme("dusk")
         await pilot.pause()
         assert app.theme_variables["role-background"] == "ansi_default"

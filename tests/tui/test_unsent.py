@@ -8,7 +8,9 @@ from support.agents import Hang
 from support.live import live
 
 
-async def test_queue_and_draft_are_there_again_and_nothing_is_sent_by_itself(tmp_path: Path) -> None:
+async def test_queue_and_draft_are_there_again_and_nothing_is_sent_by_itself(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path / "w", "one", Hang()) as running:
         await running.ask("first")
         await running.enter("second")
@@ -18,7 +20,9 @@ async def test_queue_and_draft_are_there_again_and_nothing_is_sent_by_itself(tmp
         await running.type("half a sen")
         path = running.agent.session.path
     assert path is not None
-    async with live(tmp_path / "w", "three", "four", session=Session.open(path)) as running:
+    async with live(
+        tmp_path / "w", "three", "four", session=Session.open(path)
+    ) as running:
         assert "‖" in running.text and running.editor_text == "half a sen"
         assert running.app.state.waiting.queued == ("third", "fourth")
         assert not running.llm.requests
@@ -26,5 +30,7 @@ async def test_queue_and_draft_are_there_again_and_nothing_is_sent_by_itself(tmp
         await running.press("enter")
         await running.until(lambda: not running.app.state.waiting.count)
         await running.at_rest()
-        asked = [entry.text for entry in running.entries if isinstance(entry, UserMessage)]
+        asked = [
+            entry.text for entry in running.entries if isinstance(entry, UserMessage)
+        ]
         assert asked == ["first", "second", "third", "fourth"]

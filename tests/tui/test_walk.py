@@ -11,13 +11,23 @@ from pathlib import Path
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from foldline.tui.keys.commands import COMMANDS
+from foldline.frontend.commands import COMMANDS
 from support.scenes import Scene, scene, shop_api
 
 TOO_SMALL = (39, 9)
 SIZES = [(40, 10), (60, 20)]
 IN_ASCII = (80, 24)
-ELSEWHERE = {"quit", "fork", "new", "init", "retry", "undo", "clear", "editor", "compact"}
+ELSEWHERE = {
+    "quit",
+    "fork",
+    "new",
+    "init",
+    "retry",
+    "undo",
+    "clear",
+    "editor",
+    "compact",
+}
 """Commands that open no screen, and would change or leave the session that is walked through."""
 WAYS_OUT = ("Esc", "F2")
 
@@ -26,7 +36,8 @@ def walked() -> list[str]:
     return [
         c.id
         for c in COMMANDS
-        if c.id == "palette" or (c.palette and c.place != "prompt" and c.id not in ELSEWHERE)
+        if c.id == "palette"
+        or (c.palette and c.place != "prompt" and c.id not in ELSEWHERE)
     ]
 
 
@@ -79,7 +90,9 @@ async def walk(scene: Scene, pilot: Pilot[None]) -> dict[str, list[str]]:
             app.use_charset("marks" if is_ascii else "unicode")
             await pilot.resize_terminal(width, height)
             await pilot.pause()
-            wrong = list((other_signs if is_ascii else faults)(rows_of(scene), width, height))
+            wrong = list(
+                (other_signs if is_ascii else faults)(rows_of(scene), width, height)
+            )
             if wrong:
                 found[f"{command} {width}x{height}"] = wrong
         for _ in range(4):
@@ -94,7 +107,9 @@ async def walk(scene: Scene, pilot: Pilot[None]) -> dict[str, list[str]]:
 
 async def test_every_screen_at_every_size_and_in_ascii(tmp_path: Path) -> None:
     shown = scene(tmp_path / "shop-api", shop_api())
-    shown.llm.info = replace(shown.llm.info, provider="offline")  # which its own screens know
+    shown.llm.info = replace(
+        shown.llm.info, provider="offline"
+    )  # which its own screens know
     async with shown.app.run_test(size=(120, 36)) as pilot:
         await shown.ready(pilot)
         found = await walk(shown, pilot)

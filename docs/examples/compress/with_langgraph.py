@@ -1,4 +1,4 @@
-"""For LangChain's messages, as in a node of LangGraph: what the model is sent fits, the state keeps all.
+"""Compaction of LangChain's messages, as in a node of LangGraph. The state keeps all messages.
 
 fit = fitting(window=128_000)
 
@@ -14,8 +14,10 @@ from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_
 import foldline
 
 
-def fitting(window: int, **options: Any) -> Callable[[Sequence[AnyMessage]], Awaitable[list[AnyMessage]]]:
-    """For one conversation. The options are those of `foldline.Compressor`."""
+def fitting(
+    window: int, **options: Any
+) -> Callable[[Sequence[AnyMessage]], Awaitable[list[AnyMessage]]]:
+    """Return a function that fits the messages of one conversation. Options as for `foldline.Compressor`."""
     compressor = foldline.Compressor(window=window, **options)
 
     async def fit(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -28,9 +30,15 @@ def fitting(window: int, **options: Any) -> Callable[[Sequence[AnyMessage]], Awa
     return fit
 
 
-def _message(content: Any, source: foldline.Source, messages: Sequence[AnyMessage]) -> AnyMessage:
-    """What stayed is the very message; a summary is a new one, and so is what was made shorter."""
+def _message(
+    content: Any, source: foldline.Source, messages: Sequence[AnyMessage]
+) -> AnyMessage:
+    """Return the original message if it was kept, or a new one for a summary or a shortened message."""
     if source.kind == "summary":
         return HumanMessage(content)
     original = messages[source.positions[0]]
-    return original if source.kind == "kept" else original.model_copy(update={"content": content})
+    return (
+        original
+        if source.kind == "kept"
+        else original.model_copy(update={"content": content})
+    )

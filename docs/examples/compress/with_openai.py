@@ -8,7 +8,7 @@ import foldline
 
 
 class Chat:
-    """A conversation. `messages` is all of it; what is sent is what fits."""
+    """A conversation. `messages` holds all of it; each request sends the part that fits."""
 
     def __init__(self, client: AsyncOpenAI, model: str, window: int) -> None:
         self.client = client
@@ -18,11 +18,13 @@ class Chat:
 
     async def summarise(self, prompt: str) -> str:
         asked: list[Any] = [{"role": "user", "content": prompt}]
-        answer = await self.client.chat.completions.create(model=self.model, messages=asked)
+        answer = await self.client.chat.completions.create(
+            model=self.model, messages=asked
+        )
         return answer.choices[0].message.content or ""
 
     async def ask(self, message: dict[str, Any], tools: list[Any]) -> dict[str, Any]:
-        """Sends a prompt or a tool result, and returns the answer as a dictionary."""
+        """Send a prompt or a tool result, and return the answer as a dictionary."""
         self.messages.append(message)
         fitting = await self.compressor.compress(self.messages)
         answer = await self.client.chat.completions.create(

@@ -1,4 +1,4 @@
-"""The agent: its executor, the turn loop, tools and approvals."""
+"""The agent: executor, turn loop, tools and approvals."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,10 @@ __all__ = ["Agent"]
 
 
 def __getattr__(name: str) -> object:
-    """Lazily: `grep` without ripgrep starts `foldline.agent.tools.pygrep`, which needs none of this."""
+    """Import `Agent` only when it is used.
+
+    The program `foldline.agent.tools.pygrep` imports this package and does not need `Agent`.
+    """
     if name == "Agent":
         from .agent import Agent
 

@@ -1,15 +1,16 @@
-"""The agent for library users: a session, a model, prompts in, answers out."""
+"""The agent for library users: takes prompts and returns answers."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy
-from foldline.context.budget import BudgetSettings
 from foldline.history import Session
-from foldline.llm import LLM, Embedder
+from foldline.llm import LLM
 from foldline.protocol import (
+    ApprovalMode,
     AssistantMessage,
     FoldlineError,
     Part,
@@ -19,17 +20,18 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.protocol.events import Event, TaskFinished
+from foldline.view.budget import BudgetSettings
 
-from .approvals import SANDBOXED, Choices, policy_of
-from .approvals import Mode as ApprovalMode
+from .approvals import SANDBOXED, Choices, resumed_policy
 from .auto_compact import auto_compact_blocker, end_of_task_is_due, next_step
 from .executor import Executor
-from .hooks import fire
+from .hook_runs import fire
 from .limits import Bounds
 from .mcp import ToolServers
 from .mcp.elicitation import elicited
 from .plan import AskUserTool, PlanTool
 from .proposals import BackgroundDraft
+from .request import EMPTY_ANSWER
 from .sandbox_policy import SandboxOptions
 from .settings import Settings, connect_summariser
 from .settings_schema import Limits
@@ -40,9 +42,16 @@ from .tool_search import ToolSearch
 from .tools import Tool, default_tools
 from .tools.history import DmailTool, Mailbox, recall_tools
 
+NO_CONNECT = (
+    "This agent cannot connect to the model {model}: it was created without `connect`."
+)
+
 
 class Agent:
-    """Works on one session with one model. `executor` runs it; `prompt` is all that most callers need."""
+    """An agent that works on one session.
+
+    Most callers need only `prompt`; `executor` runs everything.
+    """
 
     def __init__(
         self,
@@ -53,11 +62,9 @@ class Agent:
         mode: Mode = "auto",
         draft_ahead: bool = True,
         summariser: LLM | None = None,
-        embedder: Embedder | None = None,
         interactive: bool = False,
         dmail: bool = False,
-        branch_note: bool = False,
-        budget: BudgetSettings | Callable[[int, str], BudgetSettings] | None = None,
+        budget: BudgetSettings | Callable[[int], BudgetSettings] | None = None,
         approvals: ApprovalMode = "ask",
         tools: Sequence[Tool] | None = None,
         servers: ToolServers | None = None,
@@ -67,118 +74,177 @@ class Agent:
         sandbox: SandboxOptions | None = None,
         hooks: bool = False,
     ) -> None:
-        """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
-        model; `connect` is the way to other models, of which those of `fallback` take over where one fails.
+        """Create an agent.
 
-        `draft_ahead` has the next compaction drafted in the background, once the window is nearly full and
-        where somebody waits for it: `interactive`.
-        `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
-        one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
-        compacts like `auto`. `dmail` lets the model go back to checkpoints of its own. `branch_note`
-        tells it in short of a branch that the user leaves. `servers` lend more tools, and are ended with the
-        agent. `limits` bound turns and the session: none by default.
-        `sandbox` says what commands may do beside the folder, in the modes that have one. `hooks` runs those
-        of the user, and those of the folder that were agreed to.
+        Args:
+            compaction: a strategy, or the name of one.
+            mode: whether to compact automatically. Without a user, `ask` behaves like `auto`.
+            draft_ahead: draft the next compaction in the background, if there is a user.
+            summariser: model that writes summaries instead of `llm`.
+            interactive: whether a user answers proposals and questions.
+            dmail: whether the model may rewind itself to an earlier checkpoint.
+            budget: token limits, or a function that returns them for a window.
+            tools: tools to offer; all by default.
+            servers: MCP servers; closed with the agent.
+            connect: function that returns a client for another model, given its name.
+            fallback: names of the models to switch to, in order, when a model fails.
+            limits: limits on turns and on the session; none by default.
+            sandbox: what sandboxed commands may access besides the working folder.
+            hooks: whether to run the user's hooks, and those project hooks that the user has agreed to.
         """
         self.session = session
+        connect = connect or _no_other_model
         mailbox = Mailbox() if dmail else None
-        hands = (*default_tools(), *recall_tools(session)) if tools is None else tuple(tools)
+        own_tools = (
+            (*default_tools(), *recall_tools(session))
+            if tools is None
+            else tuple(tools)
+        )
+        if mailbox is not None:
+            own_tools = (*own_tools, DmailTool(session, mailbox))
         self.state = AgentState(
             session=session,
             llm=llm,
-            tools=hands if mailbox is None else (*hands, DmailTool(session, mailbox)),
+            tools=own_tools,
             emit=lambda _: None,
             summary_llm=summariser,
-            embedder=embedder,
             mode="auto" if mode == "ask" and not interactive else mode,
             draft=BackgroundDraft(on=draft_ahead and interactive),
             choices=Choices(interactive=interactive),
-            budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
-            policy=policy_of(session, approvals),
+            budget_settings=budget
+            if callable(budget)
+            else lambda _: budget or BudgetSettings(),
+            policy=replace(resumed_policy(session, approvals), mode=approvals),
             mailbox=mailbox,
-            branch_note=branch_note,
             servers=servers,
             fallback=fallback,
             bounds=Bounds(limits or Limits()),
             runs_hooks=hooks,
         )
         if tools is None:
-            children = self.state.subagents = Subagents(self.state, connect or _no_other_model)
-            more = (SkillTool(self.state), PlanTool(self.state), AskUserTool(self.state), children.tool)
-            self.state.tools = (*self.state.tools, *more)
+            self._add_state_tools(connect)
         self.state.sandbox.options = sandbox or SandboxOptions()
         if servers is not None:
-            self.state.tools = (*self.state.tools, ToolSearch(self.state, servers))
-            servers.listed = lambda: self.state.emit(events.ToolsListed())
-            if interactive:
-                servers.ask_with(partial(elicited, self.state.choices))
-            servers.sandbox_of = self.state.sandbox_of_server
-            servers.tell = lambda text: self.state.emit(events.Notice(level="warning", text=text))
+            self._add_servers(servers)
         if isinstance(compaction, str):
             compaction = load_strategy(compaction, self.state.dependencies)
         self.state.strategy = compaction or AdaptiveCompaction()
-        self.executor = Executor(self.state, connect or _no_other_model)
+        self.executor = Executor(self.state, connect)
         self._notifications: set[asyncio.Task[object]] = set()
-        """Hooks that run because a question waits."""
+        """Running tasks of `Notification` hooks."""
         self.executor.subscribe(self._on_event)
-        self._trying: asyncio.Task[object] | None = None
+        self._sandbox_probe: asyncio.Task[object] | None = None
         self.settings: Settings | None = None
-        """What it was made from, where that were settings; as they hold now."""
+        """The current settings. None if the agent was created without settings."""
+
+    def _add_state_tools(self, connect: Callable[[str], LLM]) -> None:
+        """Add the tools that work on the agent's state."""
+        state = self.state
+        subagents = Subagents(state, connect)
+        state.subagents = subagents
+        state.tools = (
+            *state.tools,
+            SkillTool(state),
+            PlanTool(state),
+            AskUserTool(state),
+            subagents.tool,
+        )
+
+    def _add_servers(self, servers: ToolServers) -> None:
+        state = self.state
+        state.tools = (*state.tools, ToolSearch(state, servers))
+        servers.listed = lambda: state.emit(events.ToolsListed())
+        if state.is_interactive:
+            servers.ask = partial(elicited, state.choices)
+        servers.sandbox_of = state.sandbox_of_server
+        servers.tell = state.warn
 
     def start(self) -> None:
-        """Start the tool servers in the background, and try the sandbox where the mode wants one. Without it,
-        the first turn does."""
+        """Start tool servers and probe the sandbox in the background.
+
+        Without this call, the first turn does both.
+        """
         if self.state.servers is not None:
             self.state.servers.start()
         if self.state.policy.mode in SANDBOXED:
-            self._trying = asyncio.create_task(self.state.sandbox_engine())
+            self._sandbox_probe = asyncio.create_task(self.state.sandbox_engine())
+
+    # --- compaction around a prompt --------------------------------------------------------------
 
     def must_make_room(self, parts: Sequence[Part]) -> bool:
-        """Whether this prompt, sent now, would cross the threshold, and something can be done before."""
-        with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
-            return next_step(self.state, self.state.estimate(UserMessage(parts=tuple(parts)))) != "send"
+        """Return whether space must and can be freed for this prompt.
+
+        Space must be freed if the prompt would exceed the threshold.
+        """
+        with suppress(
+            FoldlineError
+        ):  # A window that is too small is reported by the turn.
+            pending = self.state.estimate(UserMessage(parts=tuple(parts)))
+            return next_step(self.state, pending) != "send"
         return False
 
     def at_good_moment(self) -> bool:
-        """Whether a compaction between two turns comes in time: the window is nearly full (`phase`)."""
+        """Return whether now is a good time to compact, before the next prompt.
+
+        The window must be nearly full.
+        """
         state = self.state
         with suppress(FoldlineError):
-            due = auto_compact_blocker(state) is None and end_of_task_is_due(state)
-            return due and state.review.usable(state.projection) is None
+            if auto_compact_blocker(state) is None and end_of_task_is_due(state):
+                return state.review.usable(state.projection) is None
         return False
 
     def fits(self, parts: Sequence[Part]) -> bool:
-        """Whether this prompt fits the window as it is, if only just."""
+        """Return whether this prompt fits into the window without a compaction."""
         return self.state.fits([UserMessage(parts=tuple(parts))])
 
-    async def prompt(self, text: str, *, max_steps: int | None = None) -> AssistantMessage:
-        """Send a prompt, compacting first where the window is full; the final answer of the turn.
+    # --- running ---------------------------------------------------------------------------------
+
+    async def prompt(
+        self, prompt: str | Sequence[Part], *, max_steps: int | None = None
+    ) -> AssistantMessage:
+        """Send a prompt and return the turn's final answer.
+
+        Compacts first if the window is full.
+
+        Args:
+            max_steps: maximum number of requests in the turn.
 
         Raises:
-            FoldlineError: the turn failed, was cancelled, or was not done after `max_steps` requests. The
-                history keeps what there was of it.
+            FoldlineError: the turn failed, was cancelled, or reached `max_steps`. The turn stays in the
+                history.
         """
-        parts = text_parts(text)
+        parts = text_parts(prompt) if isinstance(prompt, str) else tuple(prompt)
         await self.state.prepare()
         if not self.must_make_room(parts) and self.at_good_moment():
             await self._run(operations.CompactSession(reason="phase"))
-        first = self.session.next_index
-        _demand_done(await self._run(operations.RunAgent(parts=parts, max_steps=max_steps)))
-        if why := self.state.unsent:
-            raise FoldlineError(f"{why[:1].upper()}{why[1:]}")
-        said = (entry for entry in reversed(self.session.entries) if isinstance(entry, AssistantMessage))
-        answer = next(said, None)
-        if answer is None or answer.index < first or (answer.calls and not self.state.plan_waits):
-            raise FoldlineError("The model gave an empty answer: try again.")
+        first_index = self.session.next_index
+        finished = await self._run(
+            operations.RunAgent(parts=parts, max_steps=max_steps)
+        )
+        _raise_failure(finished)
+        if reason := self.state.unsent:
+            raise FoldlineError(reason[:1].upper() + reason[1:])
+        entries = reversed(self.session.entries)
+        answer = next(
+            (entry for entry in entries if isinstance(entry, AssistantMessage)), None
+        )
+        if (
+            answer is None
+            or answer.index < first_index
+            or (answer.calls and not self.state.ends_with_plan)
+        ):
+            raise FoldlineError(EMPTY_ANSWER)
         return answer
 
     async def compact(self, focus: str | None = None) -> None:
         """Compact now, as `/compact` does.
 
         Raises:
-            FoldlineError: it failed; nothing has changed.
+            FoldlineError: the compaction failed; nothing has changed.
         """
-        _demand_done(await self._run(operations.CompactSession(reason="manual", focus=focus)))
+        operation = operations.CompactSession(reason="manual", focus=focus)
+        _raise_failure(await self._run(operation))
 
     async def _run(self, operation: operations.Operation) -> TaskFinished:
         task = self.executor.submit(operation)
@@ -190,28 +256,30 @@ class Agent:
             raise
 
     def _on_event(self, event: events.Event) -> None:
-        """Hooks hear that a question waits."""
+        """Run `Notification` hooks when an event asks the user a question."""
         if not isinstance(event, events.ApprovalRequested | events.ChoiceRequested):
             return
         payload = {"message": event.title, "notification_type": "permission_prompt"}
-        task = asyncio.create_task(fire(self.state, "Notification", payload, ["permission_prompt"]))
+        task = asyncio.create_task(
+            fire(self.state, "Notification", payload, ["permission_prompt"])
+        )
         self._notifications.add(task)
         task.add_done_callback(self._notifications.discard)
 
     async def aclose(self) -> None:
         for task in self._notifications:
             task.cancel()
-        await asyncio.gather(*self._notifications, return_exceptions=True)  # what they ran has ended, too
+        await asyncio.gather(*self._notifications, return_exceptions=True)
         try:
-            if self.state.start_words is not None:
+            if self.state.start_messages is not None:
                 await fire(self.state, "SessionEnd", {"reason": "exit"})
         finally:
-            if self._trying is not None:
-                self._trying.cancel()
+            if self._sandbox_probe is not None:
+                self._sandbox_probe.cancel()
             await self.executor.aclose()
 
 
-def _demand_done(finished: TaskFinished) -> None:
+def _raise_failure(finished: TaskFinished) -> None:
     if finished.outcome == "failed":
         raise FoldlineError(finished.error or "The operation failed.")
     if finished.outcome == "cancelled":
@@ -219,54 +287,71 @@ def _demand_done(finished: TaskFinished) -> None:
 
 
 def _no_other_model(model: str) -> LLM:
-    raise FoldlineError(f"No way to reach the model {model} was given to this agent.")
+    raise FoldlineError(NO_CONNECT, model=model)
 
 
-def at_rest(agent: Agent, do: Callable[[], None]) -> bool:
-    """Do it now, or, where something runs, between that and what comes next; whether it was now."""
+# --- settings ---------------------------------------------------------------------------------------------
+
+
+def at_rest(agent: Agent, action: Callable[[], None]) -> bool:
+    """Run an action now, or once the running operation has finished.
+
+    Returns:
+        Whether it was run now.
+    """
     if not agent.executor.busy:
-        do()
+        action()
         return True
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, TaskFinished):
             stop()
-            do()
+            action()
 
-    stop = agent.executor.subscribe(hear)
+    stop = agent.executor.subscribe(on_event)
     return False
 
 
-def use_request_options(state: AgentState, now: Settings) -> None:
-    """Let what is set of requests hold from the next one on."""
+def use_request_options(state: AgentState, settings: Settings) -> None:
+    """Apply changed request settings, starting with the next request."""
     from foldline.llm.client import ModelClient
 
     if isinstance(state.llm, ModelClient):
-        state.llm.use(now.request_options)
+        state.llm.use(settings.request_options)
 
 
-def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
-    """Prepare these settings for the compactions to come. Call the result when nothing runs; it gives back
-    the summariser that is no longer used.
+def retune(
+    state: AgentState,
+    settings: Settings,
+    environ: Mapping[str, str],
+) -> Callable[[], LLM | None]:
+    """Prepare to apply changed compaction settings.
+
+    Returns:
+        A function that applies the settings. Call it when no operation is running. The function returns the
+        client of the old summary model, which the caller must close.
 
     Raises:
-        FoldlineError: the strategy cannot be loaded, or the model for summaries cannot be asked; nothing has
-            changed.
+        FoldlineError: the strategy cannot be loaded, or the summary model cannot be reached.
     """
-    strategy = load_strategy(now.compaction.strategy, state.dependencies)
-    summariser = connect_summariser(now, environ)
+    strategy = load_strategy(settings.compaction.strategy, state.dependencies)
+    summariser = connect_summariser(settings, environ)
 
-    def do() -> LLM | None:
-        mode = now.compaction.mode
-        state.mode = "auto" if mode == "ask" and not state.choices.interactive else mode
-        state.budget_settings, state.fallback = now.budget_settings, now.fallback
-        state.bounds.limits = now.bounds(watched=state.choices.interactive)
-        state.sandbox.options = now.sandbox_options
+    def apply() -> LLM | None:
+        interactive = state.is_interactive
+        state.mode = settings.compaction.mode
+        if state.mode == "ask" and not interactive:
+            state.mode = "auto"
+        state.budget_settings = settings.budget_settings
+        state.fallback = settings.fallback
+        state.bounds.limits = settings.bounds(watched=interactive)
+        state.sandbox.options = settings.sandbox_options
         state.strategy = strategy
-        state.draft.on = now.compaction.draft_ahead == "on" and state.choices.interactive
-        use_request_options(state, now)
-        state.draft.drop()  # the strategy is another, and the model that writes may be closed now
-        unused, state.summary_llm = state.summary_llm, summariser
+        state.draft.on = settings.compaction.draft_ahead == "on" and interactive
+        use_request_options(state, settings)
+        state.draft.drop()  # it used the old strategy, and its model may be closed now
+        unused = state.summary_llm
+        state.summary_llm = summariser
         return unused
 
-    return do
+    return apply

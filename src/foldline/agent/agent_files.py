@@ -1,5 +1,8 @@
-"""Agents that people keep as Markdown files, and the two that come along: what each is told, its tools,
-its model. The shape is Claude Code's (https://code.claude.com/docs/en/sub-agents)."""
+"""Agents defined in Markdown files, and the two built-in agents.
+
+An agent file sets a subagent's prompt, tools and model. The format is Claude Code's
+(https://code.claude.com/docs/en/sub-agents).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,63 +10,84 @@ from functools import lru_cache
 from typing import Final
 
 from foldline.compaction import load_prompt
-from foldline.context.harmless import clean_line
+from foldline.text.harmless import clean_line
 
 from .custom_commands import NAME
-from .discovery import Custom, front_matter
+from .discovery import NO_FRONT_MATTER, Extension, front_matter
 
 BUILT_IN: Final = ("explore", "general")
 USUAL: Final = "general"
-"""The agent that works where none is named."""
-_NOT_OURS: Final = frozenset({"inherit", "default", "sonnet", "opus", "haiku", "fable"})
-"""Words for a model that mean the session's own here: no provider knows them by these names."""
+"""Name of the default agent."""
+_SESSION_MODEL: Final = frozenset(
+    {"inherit", "default", "sonnet", "opus", "haiku", "fable"}
+)
+"""Model names from Claude Code that stand for the session's model.
+
+No provider has models with these names.
+"""
+NO_BODY: Final = "it has no text below its front matter"
+BAD_NAME: Final = (
+    "its name {name!r} is invalid: use only letters, digits, hyphens and dots"
+)
+NO_DESCRIPTION: Final = (
+    "it has no description; the model needs one to know when to use the agent"
+)
+BAD_STEPS: Final = "its maxTurns {steps!r} is not a positive whole number"
 
 
 @lru_cache(maxsize=512)
-def parsed_agent(data: bytes, parts: Sequence[str]) -> Custom:
-    """The agent in a file that lies there below its folder.
+def parsed_agent(data: bytes, parts: Sequence[str]) -> Extension:
+    """Parse an agent file.
+
+    Args:
+        parts: parts of the file's path below the agents folder, without `.md`.
 
     Raises:
-        ValueError: it is no agent; why, as the end of a sentence.
+        ValueError: the file is not a valid agent. The message is a clause that states the reason.
     """
     fields, body = front_matter(data.decode("utf-8", "replace"))
     if fields is None:
-        raise ValueError("it does not begin with front matter")
+        raise ValueError(NO_FRONT_MATTER)
     if not body.strip():
-        raise ValueError("it says nothing below its front matter")
+        raise ValueError(NO_BODY)
     name = str(fields.get("name") or parts[-1]).strip()
     if not NAME.fullmatch(name):
-        raise ValueError(f"its name {name!r} has other signs than letters, digits, hyphens and dots")
+        raise ValueError(BAD_NAME.format(name=name))
     description = clean_line(str(fields.get("description", "")).strip())
     if not description:
-        raise ValueError("it has no description, by which it is chosen")
+        raise ValueError(NO_DESCRIPTION)
     model = str(fields.get("model", "")).strip()
     steps = str(fields.get("maxTurns", ""))
     if steps and (not steps.isdecimal() or int(steps) == 0):
-        raise ValueError(f"its maxTurns {steps!r} is no number of steps")
-    return Custom(
+        raise ValueError(BAD_STEPS.format(steps=steps))
+    return Extension(
         "agents",
         name,
         description,
         body.strip(),
         tools=None if fields.get("tools", "") == "" else _listed(fields["tools"]),
         without_tools=_listed(fields.get("disallowedTools", "")),
-        only_reads=fields.get("permissionMode") == "plan",  # the other modes would ask for less than the user
+        only_reads=fields.get("permissionMode")
+        == "plan",  # other modes would allow more than the user has
         steps=int(steps or 0),
-        model="" if model in _NOT_OURS else model,
+        model="" if model in _SESSION_MODEL else model,
     )
 
 
 def _listed(tools: object) -> tuple[str, ...]:
-    """Names from a list, or from one line with commas."""
-    named = tools if isinstance(tools, list) else str(tools).split(",")
-    return tuple(str(each).strip() for each in named if str(each).strip())
+    """Return names from a list or a comma-separated string."""
+    names = tools if isinstance(tools, list) else str(tools).split(",")
+    stripped = [str(name).strip() for name in names]
+    return tuple(filter(None, stripped))
 
 
-def built_in() -> Mapping[str, Custom]:
-    """The agents that come along, by name. Reads their prompts."""
-    named = ((name, f"agent-{name}") for name in BUILT_IN)
-    return {
-        name: replace(parsed_agent(load_prompt(file).encode(), (name,)), shown="built in")
-        for name, file in named
-    }
+def built_in() -> Mapping[str, Extension]:
+    """Return the built-in agents by name.
+
+    Reads their prompts from disk.
+    """
+    agents = {}
+    for name in BUILT_IN:
+        prompt = load_prompt(f"agent-{name}")
+        agents[name] = replace(parsed_agent(prompt.encode(), (name,)), shown="built in")
+    return agents

@@ -1,4 +1,7 @@
-"""Approvals: which tool calls run at once, which wait for the user, and what was granted. Never by prose."""
+"""Approvals: the policy for tool calls, questions to the user, and a project's rules.
+
+Only the user's recorded decisions grant permissions. Text never grants any.
+"""
 
 import asyncio
 from collections import deque
@@ -6,65 +9,82 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 
-from foldline.context.permissions import Granted, granted_in, rule_words
 from foldline.data import data_home, real_path
 from foldline.files import is_ours, make_private, put_private, read_regular
-from foldline.history import Session, utc_now
+from foldline.history import Session
 from foldline.history.origin import FolderMark, mark_of
 from foldline.history.paths import with_tilde, workdir_key
-from foldline.protocol import Approval, ApprovalMode, FoldlineError, Rule, events, operations, system_words
+from foldline.protocol import Approval, ApprovalMode, Rule, events
 from foldline.protocol.events import Event, Option
-from foldline.protocol.messages import Moment, Record
+from foldline.protocol.messages import Record, Timestamp
 from foldline.protocol.operations import Choose
 
-if TYPE_CHECKING:
-    from .state import AgentState
-
-
 Level = Literal["read", "edit", "run"]
-"""What a tool can do: only look, change files it names, or run anything."""
+"""What a tool can do: only read, change the files named in its call, or run arbitrary programs."""
 
-Mode = ApprovalMode
-SANDBOXED: frozenset[Mode] = frozenset({"sandboxed", "read-only"})
-"""The modes in which commands run in the sandbox."""
+RULES_IGNORED = (
+    "The permissions that you granted in this project are ignored: {path} {reason}"
+)
+UNREADABLE = "cannot be read ({reason})."
+DAMAGED = "is damaged. The next rule that you grant will replace it."
+WRITABLE = "is writable by other users. Run `chmod 600` on it."
+OTHER_FOLDER = (
+    "was written for a different folder at the same path. Foldline asks you again."
+)
+
+ANSWER_FREELY = "Answer in your own words"
+
+SANDBOXED: frozenset[ApprovalMode] = frozenset({"sandboxed", "read-only"})
+"""Modes in which commands run in the sandbox."""
+
+
+# --- policy -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is allowed now, in one session."""
+    """The permissions of one session."""
 
-    mode: Mode = "ask"
+    mode: ApprovalMode = "ask"
     always: frozenset[Rule] = field(default_factory=frozenset)
-    """The rules of the session."""
-    before: Mode = "ask"
-    """The mode that comes back after `plan`."""
+    """Rules granted for the session."""
+    before: ApprovalMode = "ask"
+    """The mode to return to after `plan`."""
 
     @property
-    def usual(self) -> Mode:
-        """The mode, that of planning apart."""
+    def usual(self) -> ApprovalMode:
+        """The current mode or, in `plan` mode, the mode before it."""
         return self.before if self.mode == "plan" else self.mode
 
     def after(self, entry: Approval) -> "Policy":
-        """The policy once the user has said this, too."""
-        granted = Granted(self.always, self.mode, self.before).after(entry)
-        return Policy(granted.mode or self.mode, granted.rules, granted.before or self.before)
+        """Return the policy that results from this approval.
+
+        Rules granted for a project are ignored, because they are stored elsewhere.
+        """
+        rules = self.always
+        if entry.rule is not None and entry.scope == "session":
+            rules = rules | {entry.rule} if entry.granted else rules - {entry.rule}
+        return Policy(entry.mode or self.mode, rules, entry.before or self.before)
 
 
 WRITES = Rule(tool="write")
-"""Stands for files that a command writes by redirection, too."""
+"""Rule for writing files. It also covers files that a command writes by redirection."""
 
 
-def missing(policy: Policy, rules: Sequence[Rule], of_project: Collection[Rule] = ()) -> tuple[Rule, ...]:
-    """Those of these rules that were not granted."""
-    return tuple(
-        rule
-        for rule in rules
-        if not (rule in policy.always or rule in of_project or (rule == WRITES and policy.mode == "edits"))
-    )
+def missing(
+    policy: Policy,
+    rules: Sequence[Rule],
+    of_project: Collection[Rule] = (),
+) -> tuple[Rule, ...]:
+    """Return the rules that have not been granted."""
+    granted = policy.always.union(of_project)
+    if policy.mode == "edits":
+        granted |= {WRITES}
+    return tuple(rule for rule in rules if rule not in granted)
 
 
 def decide(
@@ -77,52 +97,71 @@ def decide(
     box: Literal["", "part", "whole"] = "",
     in_box: bool = False,
 ) -> Literal["allow", "ask", "refuse"]:
-    """Whether a call may run now.
+    """Decide whether a call may run.
 
-    `box` is how much of what the sandbox promises it holds here, `in_box` whether this call would run in it.
-
-    `rules` are those that cover it, one set or another as a whole. `inside` is false where it reaches outside
-    the working directory; that always asks, whatever was allowed before, except in mode `all`.
+    Args:
+        rules: sets of rules. The call is covered if every rule in one of the sets is granted.
+        inside: whether the call stays in the working folder. If not, the user is always asked, except in
+            `all` mode.
+        of_project: rules granted for the project.
+        box: whether the sandbox on this system confines commands fully, partly or not at all.
+        in_box: whether the call would run in the sandbox.
     """
-    if policy.mode == "all":
+    mode = policy.mode
+    if mode == "all":
         return "allow"
-    if policy.mode == "plan" and level != "read":
+    if mode == "plan" and level != "read":
         return "refuse"
-    if policy.mode == "read-only" and (level == "edit" or in_box):
+    if mode == "read-only" and (level == "edit" or in_box):
         return "allow" if in_box and box else "refuse"
-    is_held = policy.mode == "sandboxed" and box == "whole"
-    if in_box and is_held:
+    is_confined = mode == "sandboxed" and box == "whole"
+    if in_box and is_confined:
         return "allow"
-    if not inside or (policy.mode == "read-only" and level == "run"):
+    if not inside or (mode == "read-only" and level == "run"):
         return "ask"
-    if level == "read" or (level == "edit" and (policy.mode == "edits" or is_held)):
+    if level == "read" or (level == "edit" and (mode == "edits" or is_confined)):
         return "allow"
-    return "allow" if any(each and not missing(policy, each, of_project) for each in rules) else "ask"
+    for rule_set in rules:
+        if rule_set and not missing(policy, rule_set, of_project):
+            return "allow"
+    return "ask"
 
 
-def policy_of(session: Session, mode: Mode) -> Policy:
-    """What a session allows that is opened: the rules the user granted in it, and this mode."""
-    granted = granted_in(session.entries.outlines, after=session.foreign)
-    return Policy(mode, granted.rules, granted.before or "ask")
+def resumed_policy(session: Session, default: ApprovalMode) -> Policy:
+    """Return a resumed session's policy.
+
+    Only approvals that were written on this machine count. Compactions, clears, rewinds and undos do not
+    affect approvals. The `all` mode is not restored, because the user confirmed it for one run of the program
+    only.
+
+    Args:
+        default: mode of a session in which the user never chose a mode.
+    """
+    policy = Policy(default)
+    for outline in session.entries.outlines:
+        if isinstance(outline, Approval) and outline.index > session.foreign:
+            policy = policy.after(outline)
+    mode = default if policy.mode == "all" else policy.mode
+    before = "ask" if policy.before == "all" else policy.before
+    return Policy(mode, policy.always, before)
 
 
-def mode_of(session: Session, usual: Mode) -> Mode:
-    """The mode a session is resumed with: the one chosen in it last, else the usual one."""
-    return granted_in(session.entries.outlines, after=session.foreign).mode or usual
+# --- questions --------------------------------------------------------------------------------------------
 
 
 class Choices:
-    """Asks, and waits for the answer. Where nobody can answer (`interactive` is False), nothing is asked."""
+    """Asks the user questions and waits for answers."""
 
     def __init__(self, *, interactive: bool = False) -> None:
         self.interactive = interactive
-        self.read = True
-        """Whether a person reads each question: some editors answer all of them with a yes."""
+        """Whether a user can answer."""
+        self.is_read = True
+        """Whether a person reads each question. Some editors answer yes to every question."""
         self.emit: Callable[[Event], None] = lambda _: None
         self._ids = count(1)
         self._waiting: dict[str, asyncio.Future[Choose]] = {}
-        self.given: deque[str] = deque()
-        """Answers to questions of the model that were written down before, the next one first."""
+        self.scripted_answers: deque[str] = deque()
+        """Prepared answers to the model's questions, in order."""
 
     async def ask(
         self,
@@ -133,11 +172,16 @@ class Choices:
         is_markdown: bool = False,
         opened_by_user: bool = False,
     ) -> Choose:
-        """Ask; return the option taken, with what was written with it. Its key is empty if the user left the
-        question. For the arguments, see `ChoiceRequested`."""
+        """Ask the user a question and wait for the answer.
+
+        For the arguments, see `ChoiceRequested`.
+
+        Returns:
+            The answer. Its key is empty if the user dismissed the question.
+        """
         choice = f"c{next(self._ids)}"
-        waiting: asyncio.Future[Choose] = asyncio.get_running_loop().create_future()
-        self._waiting[choice] = waiting
+        future: asyncio.Future[Choose] = asyncio.get_running_loop().create_future()
+        self._waiting[choice] = future
         self.emit(
             events.ChoiceRequested(
                 choice=choice,
@@ -148,159 +192,161 @@ class Choices:
                 opened_by_user=opened_by_user,
             )
         )
-        word = Choose(choice=choice, key="")
+        key = ""
         try:
-            word = await waiting
+            answer = await future
+            key = answer.key
         finally:
             del self._waiting[choice]
-            self.emit(events.ChoiceResolved(choice=choice, key=word.key))
-        return word
+            self.emit(events.ChoiceResolved(choice=choice, key=key))
+        return answer
 
-    def answer(self, word: Choose) -> None:
-        """The user's word; ignored where nothing waits for it."""
-        waiting = self._waiting.get(word.choice)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(word)
+    async def ask_in_words(
+        self, title: str, choices: Sequence[str], detail: str = ""
+    ) -> str:
+        """Ask a question that the user answers with one of the choices, or in their own words.
 
+        Returns an empty string if the user does not answer.
+        """
+        options = [
+            Option(key=key, label=choice)
+            for key, choice in zip("abcdefghi", choices, strict=False)
+        ]
+        own_words = Option(key="o", label=ANSWER_FREELY, asks="line")
+        answer = await self.ask(title, (*options, own_words), detail)
+        for option in options:
+            if option.key == answer.key:
+                return option.label
+        return answer.text.strip()
+
+    def answer(self, answer: Choose) -> None:
+        """Deliver the user's answer to the waiting question. Late answers are ignored."""
+        future = self._waiting.get(answer.choice)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+
+# --- rules of a project -----------------------------------------------------------------------------------
 
 FOLDER = "approvals"
 _MOST_BYTES = 1024 * 1024
+"""Maximum size of a rules file, in bytes.
+
+A larger file is treated as damaged.
+"""
 
 
-class KeptRule(Record):
-    """A rule, when it was granted, and the session it was granted in."""
+class ProjectRule(Record):
+    """A rule, with the time and session in which it was granted."""
 
     rule: Rule
-    at: Moment | None = None
+    at: Timestamp | None = None
     session: str = ""
 
 
-class _File(Record):
+class _RulesFile(Record):
     type: Literal["approvals"] = "approvals"
     version: Literal[1] = 1
     cwd: str
     folder: FolderMark
-    rules: tuple[KeptRule, ...] = ()
+    rules: tuple[ProjectRule, ...] = ()
 
 
 class ProjectRules:
-    """The rules of one working folder. Read anew each time: what was revoked elsewhere no longer counts."""
+    """The rules granted for one working folder.
+
+    They are read from disk each time, because other processes may revoke them.
+    """
 
     def __init__(self, cwd: Path | str, *, home: Path | None = None) -> None:
         self._cwd = real_path(cwd)
         self.path = (home or data_home()) / FOLDER / f"{workdir_key(cwd)}.json"
 
-    def kept(self) -> tuple[KeptRule, ...]:
-        """The rules in force, oldest first; none where the file cannot be trusted."""
+    def entries(self) -> tuple[ProjectRule, ...]:
+        """Return the active rules, oldest first.
+
+        Returns no rules if the file cannot be trusted.
+        """
         return self._read()[0]
 
-    def known(self) -> tuple[frozenset[Rule], str]:
-        """The rules in force, and why the file counts for nothing, where it does."""
-        kept, fault = self._read()
-        return frozenset(each.rule for each in kept), fault
+    def rules_and_fault(self) -> tuple[frozenset[Rule], str]:
+        """Return the active rules, and the message that `fault` returns."""
+        entries, fault = self._read()
+        return frozenset(entry.rule for entry in entries), fault
 
     def fault(self) -> str:
-        """Why the file counts for nothing, as a sentence; empty where it does, or there is none."""
+        """Return a message explaining why the file cannot be trusted.
+
+        Returns an empty string if it can be trusted.
+        """
         return self._read()[1]
 
-    def grant(self, kept: KeptRule) -> None:
-        """Keep one more rule. A file that counts for nothing is replaced.
+    def grant(self, granted: ProjectRule) -> None:
+        """Add a rule.
+
+        A file that cannot be trusted is replaced.
 
         Raises:
-            OSError: the disk refused; nothing has changed.
+            OSError: the write to disk failed; nothing has changed.
         """
-        self._write(lambda rules: (*(each for each in rules if each.rule != kept.rule), kept))
+        self._write([*self._entries_without(granted.rule), granted])
 
     def revoke(self, rule: Rule) -> None:
-        """Keep the rule no longer.
+        """Remove a rule.
 
         Raises:
-            OSError: the disk refused; nothing has changed.
+            OSError: the write to disk failed; nothing has changed.
         """
-        self._write(lambda rules: tuple(each for each in rules if each.rule != rule))
+        self._write(self._entries_without(rule))
 
-    def _write(self, change: Callable[[tuple[KeptRule, ...]], tuple[KeptRule, ...]]) -> None:
-        made = _File(cwd=self._cwd, folder=mark_of(self._cwd), rules=change(self.kept()))
+    def _entries_without(self, rule: Rule) -> list[ProjectRule]:
+        return [entry for entry in self.entries() if entry.rule != rule]
+
+    def _write(self, entries: Sequence[ProjectRule]) -> None:
+        content = _RulesFile(
+            cwd=self._cwd,
+            folder=mark_of(self._cwd),
+            rules=tuple(entries),
+        )
         make_private(self.path.parent)
-        data = made.model_dump_json(exclude_none=True, indent=1).encode()
+        data = content.model_dump_json(exclude_none=True, indent=1).encode()
         put_private(self.path, data, durable=True)
 
-    def _read(self) -> tuple[tuple[KeptRule, ...], str]:
-        where = f"What was always allowed in this project does not count: {with_tilde(str(self.path))}"
+    def _read(self) -> tuple[tuple[ProjectRule, ...], str]:
         try:
-            data = read_regular(self.path, _MOST_BYTES + 1)
-            status = self.path.stat()
+            return self._checked_rules(), ""
         except FileNotFoundError:
             return (), ""
         except OSError as error:
-            return (), f"{where} cannot be read ({error.strerror or error})."
-        if not is_ours(status):
-            return (), f"{where} can be written by others than you; chmod 600 closes it."
-        try:
-            found = _File.model_validate_json(data[:_MOST_BYTES])
+            reason = UNREADABLE.format(reason=error.strerror or error)
         except ValidationError:
-            return (), f"{where} is damaged; the next rule you grant replaces it."
-        if found.cwd != self._cwd or not _same_folder(found.folder, mark_of(self._cwd)):
-            return (), f"{where} is about another folder that was here before; you are asked again."
-        return found.rules, ""
+            reason = DAMAGED
+        except ValueError as problem:
+            reason = str(problem)
+        path = with_tilde(str(self.path))
+        return (), RULES_IGNORED.format(path=path, reason=reason)
+
+    def _checked_rules(self) -> tuple[ProjectRule, ...]:
+        """Read the rules from the file.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: the file cannot be trusted. The message is a clause that states the reason.
+        """
+        data = read_regular(self.path, _MOST_BYTES + 1)
+        if not is_ours(self.path.stat()):
+            raise ValueError(WRITABLE)
+        content = _RulesFile.model_validate_json(data[:_MOST_BYTES])
+        if content.cwd != self._cwd or not _is_same_folder(
+            content.folder, mark_of(self._cwd)
+        ):
+            raise ValueError(OTHER_FOLDER)
+        return content.rules
 
 
-def _same_folder(then: FolderMark, now: FolderMark) -> bool:
-    """Whether it is the folder it was; where the system does not say, the git remote must be the same."""
+def _is_same_folder(then: FolderMark, now: FolderMark) -> bool:
+    """Return whether two marks belong to the same folder.
+
+    If the system provides no ids, the git remotes are compared.
+    """
     return then.id == now.id and (bool(then.id) or then.remote == now.remote)
-
-
-async def grant(state: "AgentState", rule: Rule) -> None:
-    """Allow its calls without a question in this session, for the agent and its subagents.
-
-    Raises:
-        FoldlineError: it could not be recorded, and does not count.
-    """
-    await (state.parent or state).session.append(Approval(rule=rule), durable=True)
-
-
-async def grant_in_project(state: "AgentState", rule: Rule) -> None:
-    """Allow its calls without a question in every session of this folder. Says where that cannot be kept.
-
-    Raises:
-        FoldlineError: the session could not record that it was said; it counts all the same.
-    """
-    kept = KeptRule(rule=rule, at=utc_now(), session=state.session.id)
-    try:
-        await asyncio.to_thread(state.project.grant, kept)
-    except OSError as error:
-        _say_not_kept(state, error)
-    else:
-        await (state.parent or state).session.append(Approval(rule=rule, scope="project"), durable=True)
-
-
-async def permit(state: "AgentState", asked: operations.Revoke | operations.SwitchApprovals) -> None:
-    """Take back a rule or change the mode, while other things run. A refusal is reported."""
-    try:
-        match asked:
-            case operations.SwitchApprovals():
-                known = state.sandbox.engine
-                before = state.policy.usual if asked.mode == "plan" else None
-                await state.session.append(Approval(mode=asked.mode, before=before), durable=True)
-                if asked.mode in SANDBOXED:
-                    await state.sandbox_engine()  # says why, the first time
-                    if known is not None and not known.holds:
-                        state.warn(known.why)
-                if state.servers is not None:
-                    await state.servers.follow_mode()
-            case operations.Revoke(scope="project"):
-                await asyncio.to_thread(state.project.revoke, asked.rule)
-                await state.session.append(Approval(rule=asked.rule, scope="project", granted=False))
-            case operations.Revoke() if asked.rule in state.policy.always:
-                await state.session.append(Approval(rule=asked.rule, granted=False), durable=True)
-            case _:
-                state.emit(events.Notice(text=f"{rule_words(asked.rule)} was not allowed in this session."))
-    except OSError as error:
-        _say_not_kept(state, error)
-    except FoldlineError as refusal:
-        state.emit(events.Notice(level="error", text=str(refusal)))
-
-
-def _say_not_kept(state: "AgentState", error: OSError) -> None:
-    where = f"{state.project.path} could not be written: {system_words(error)}"
-    state.emit(events.Notice(level="warning", text=f"{where}. What is allowed in this project is unchanged."))

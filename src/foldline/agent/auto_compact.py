@@ -1,7 +1,8 @@
-"""Whether the view is compacted before a request, and doing it: the one place where that is decided.
+"""Decides whether to compact before a request, and compacts if so.
 
-Off is off: with automatic compaction off, stopped, or undone by the user, nothing changes the view by itself
-(docs/design/invariants.md). Then the user is asked what to leave out.
+No other module makes this decision. If automatic compaction is off or has stopped, or if the user has undone
+a compaction, nothing changes the view automatically (docs/design/invariants.md). The user is then asked what
+to leave out.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Literal
 from foldline.compaction import (
     WORTH_WHILE,
     CompactionFailed,
+    CompactionStrategy,
     ToolResultHidingCompaction,
     TruncateTurns,
     asks_model,
@@ -26,183 +28,275 @@ from foldline.compaction import (
     step_growth,
     steps_until_full,
     tier_gain,
+    with_hidden_results,
 )
-from foldline.context.budget import Budget
-from foldline.context.numbers import short_tokens
-from foldline.context.todos import newly_completed
-from foldline.context.tokens import message_tokens
-from foldline.context.view import ViewItem
 from foldline.llm import ContextOverflow, LLMError
 from foldline.llm.models import cached_price, price_of
-from foldline.protocol import NEW, AssistantMessage, Cause, Edit, FoldlineError, Reason, UserMessage
-from foldline.protocol.events import Notice, Option
+from foldline.memory.todos import newly_completed
+from foldline.protocol import (
+    NEW,
+    AssistantMessage,
+    Edit,
+    FoldlineError,
+    Reason,
+    UserMessage,
+)
+from foldline.protocol.events import Option
+from foldline.text.numbers import short_tokens
+from foldline.view.budget import Budget
+from foldline.view.items import ViewItem
+from foldline.view.tokens import message_tokens
 
 from .compact import CompactionRequest, begin_draft, compact, drafts_ahead
 from .state import AgentState
 
-_LITTLE_MORE = 1.5
-"""A draft may keep so many times what it should, the step to come included."""
+_MOST_EXTRA = 1.5
+"""Maximum size of a draft's verbatim part plus the next step's growth.
+
+This is a multiple of the planned size of the verbatim part. If the sum is larger, the draft is postponed.
+"""
+
+AUTO_OFF = "Automatic compaction is off."
+UNDONE = "You undid the last compaction."
+TOO_LONG = (
+    "the prompt is too long. Even with everything else compacted, the request would take about {size:,} of "
+    "{window:,} tokens. Shorten the prompt, or put the text in a file and ask the model to read it."
+)
+STILL_FITS = "{error} Continuing without a compaction: the request still fits."
+NO_ROOM = "the request would take {size:,} of {window:,} tokens."
+CONTINUES = "{error} The turn continues without a compaction."
+STOPPED = "{reason}: automatic compaction has stopped. Largest items: {largest}. /compact compacts now."
+TIER = "Compacting at {tokens} tokens: longer requests cost more with {model}."
+NEXT_SIZE = "{reason} The next request takes about {size:,} of {window:,} tokens."
 
 NextStep = Literal["send", "compact", "ask"]
 
 
 def next_step(state: AgentState, pending: int = 0) -> NextStep:
-    """What has to happen before the next request: nothing, a compaction, or a question to the user.
+    """Return the action that is needed before the next request.
 
     Args:
-        pending: estimate of the prompt that is not in the history yet, before calibration, in tokens.
+        pending: estimated size, in tokens before calibration, of a prompt that is not in the history yet.
     """
-    budget, size = state.budget, state.size() + round(pending * state.scale)
+    budget = state.budget
+    size = _size_with(state, pending)
     if auto_compact_blocker(state) is not None:
-        paused = state.mode != "off" and pause_reason(state.projection)
-        dismissed = state.dismissed_at is state.projection.newest_change
-        limit = budget.threshold if paused and not dismissed else budget.window
-        return "ask" if state.choices.interactive and size >= limit else "send"
+        limit = budget.window
+        is_dismissed = state.dismissed_at is state.projection.newest_change
+        if state.mode != "off" and not is_dismissed and pause_reason(state.projection):
+            limit = budget.threshold
+        return "ask" if state.is_interactive and size >= limit else "send"
     if tier_budget(state, pending) is not None:
         return "compact"
-    if size < budget.threshold or (size < budget.window and no_request_since_compaction(state.projection)):
+    if size < budget.threshold:
         return "send"
-    return "send" if state.plan("threshold") is None and plans_by_cut(state.strategy) else "compact"
+    if size < budget.window and no_request_since_compaction(state.projection):
+        return "send"
+    if plans_by_cut(state.strategy) and state.plan("threshold") is None:
+        return "send"
+    return "compact"
+
+
+def _size_with(state: AgentState, pending: int) -> int:
+    """Return the size of the next request in tokens, including a pending prompt."""
+    return state.size() + round(pending * state.scale)
 
 
 def tier_budget(state: AgentState, pending: int = 0) -> Budget | None:
-    """The limits of a compaction that keeps the next request below a price tier (docs/design/budget.md). None
-    where it crosses none, or that would not pay.
+    """Return limits that keep the next request below a price tier.
 
     Args:
         pending: as in `next_step`.
+
+    Returns:
+        None if a compaction would not save money. See docs/design/budget.md.
     """
-    price, tier = price_of(state.llm.info.id), state.tier
+    model = state.model_id
+    price = price_of(model)
+    tier = state.tier
     if price is None or tier is None:
         return None
-    budget, size = state.budget, state.size() + round(pending * state.scale)
-    stays = budget.keep_recent_tokens + budget.max_summary_tokens
-    if not max(tier.above, stays) < size < budget.threshold or no_request_since_compaction(state.projection):
+    budget = state.budget
+    size = _size_with(state, pending)
+    smallest = max(tier.above, budget.keep_recent_tokens + budget.max_summary_tokens)
+    if not smallest < size < budget.threshold or no_request_since_compaction(
+        state.projection
+    ):
         return None
-    below = replace(budget, set_threshold=tier.above)
-    planned = state.plan("threshold", below)
+    tier_limits = replace(budget, set_threshold=tier.above)
+    planned = state.plan("threshold", tier_limits)
     if planned is None or planned.tokens_expected > tier.above:
         return None
-    worth = tier_gain(
+    request_sizes = [request.tokens for request in state.projection.meter.requests]
+    gain = tier_gain(
         size,
         planned.tokens_expected,
-        steps=steps_until_full(budget.threshold - size, [sent.tokens for sent in state.projection.requests]),
+        steps=steps_until_full(budget.threshold - size, request_sizes),
         factor=tier.input,
-        cached=cached_price(state.llm.info.id),
+        cached=cached_price(model),
         written=price.output_ratio * budget.max_summary_tokens / 2,
     )
-    return below if worth > 0 else None
+    return tier_limits if gain > 0 else None
 
 
 def auto_compact_blocker(state: AgentState) -> str | None:
-    """Why a full window is not compacted without a word of the user, as a sentence; None where it is."""
+    """Return a message explaining why compaction is not automatic now.
+
+    Returns None if it is automatic.
+    """
     if state.mode == "off":
-        return "Automatic compaction is off."
+        return AUTO_OFF
     if paused := pause_reason(state.projection):
         return paused
-    return "You undid the last compaction." if compaction_undone(state.projection) else None
+    if compaction_undone(state.projection):
+        return UNDONE
+    return None
 
 
 def end_of_task_is_due(state: AgentState) -> bool:
-    """Whether to compact at the end of a task: the window is nearly full and it would free enough, or what
-    is hidden pays for itself before the window is full."""
+    """Return whether to compact at the end of a task.
+
+    Returns True if the window is nearly full and a compaction would free enough tokens, or if hiding tool
+    results saves money even before that.
+    """
     if _was_declined(state):
         return False
     planned = state.plan("phase") if state.past_soft_mark else state.plan_early()
-    return planned is not None and planned.tokens_expected <= WORTH_WHILE * planned.tokens_before
+    return (
+        planned is not None
+        and planned.tokens_expected <= WORTH_WHILE * planned.tokens_before
+    )
 
 
 def too_long(state: AgentState, prompt: UserMessage) -> str:
-    """Why no compaction could make room for this prompt, as a sentence; empty where one might. By the bare
-    estimate, which errs high once it is calibrated: what is sent in vain stands in the history as the
-    request."""
+    """Return why no compaction can make room for a prompt, as a clause.
+
+    Returns an empty string if a compaction might make room.
+
+    Uses the uncalibrated estimate, because calibrated estimates tend to be too high. If a prompt turns out to
+    be too long only when it is sent, it stays in the history.
+    """
     size = state.projection.fixed + state.overhead + message_tokens(prompt)
     window = state.budget.window
     if size < window:
         return ""
-    return (
-        "Too long: send less, or have a file read. Even with all else compacted it comes to about "
-        f"{size:,} of {window:,} tokens."
-    )
+    return TOO_LONG.format(size=size, window=window)
 
 
 class AutoCompact:
-    """Makes room before the requests of one turn. What failed is not tried again at each step of it."""
+    """Makes room before each request of one turn.
+
+    A failed compaction is not tried again in the same turn.
+    """
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
         self._reasons: set[Reason] = {"threshold", "phase"}
-        """What is still a reason to compact in this turn."""
+        """Reasons for which to compact in this turn.
+
+        After a failed compaction, its reason is removed.
+        """
 
     async def before_prompt(self, prompt: UserMessage) -> str:
-        """Make room for a prompt that is not appended yet; the sentence why it is not sent, or empty."""
+        """Make room for a prompt that is not in the history yet.
+
+        Returns:
+            A message explaining why the prompt cannot be sent; an empty string if it can.
+        """
         state = self._state
-        with suppress(FoldlineError):  # A window too small is reported before the prompt is appended.
-            if refusal := too_long(state, prompt):
+        with suppress(FoldlineError):  # A window that is too small is reported later.
+            refusal = too_long(state, prompt)
+            if refusal:
                 return refusal
-            uncompacted, state.send_uncompacted = state.send_uncompacted, False
+            send_uncompacted = state.send_uncompacted
+            state.send_uncompacted = False
+            if send_uncompacted and state.fits([prompt]):
+                return ""
             pending = state.estimate(prompt)
-            if (uncompacted and state.fits([prompt])) or next_step(state, pending) == "send":
+            if next_step(state, pending) == "send":
                 return ""
             state.send_uncompacted = True
-            why = await self._room_for(prompt, pending)
-            state.send_uncompacted = bool(why)
-            return why
+            refusal = await self._room_for(prompt, pending)
+            state.send_uncompacted = bool(refusal)
+            return refusal
         return ""
 
     async def _room_for(self, prompt: UserMessage, pending: int) -> str:
-        state, why = self._state, ""
-        if await asyncio.to_thread(_fits_once_sent, state, prompt, pending):
+        """Compact to make room for a prompt, and return the same values as `before_prompt`."""
+        state = self._state
+        if await asyncio.to_thread(_fits_once_appended, state, prompt, pending):
             return ""
+        error = ""
         try:
-            outcome = await make_room(state, "threshold", pending=pending)
-            if outcome == "nothing":
-                return ""  # Nothing was old enough; once the prompt is in the history, the last answer is.
+            if await make_room(state, "threshold", pending=pending) == "nothing":
+                # Nothing is old enough to compact yet. Once the prompt is appended, the last answer is.
+                return ""
         except FoldlineError as failure:
             await state.record_failure(failure)
-            why = str(failure)
+            error = str(failure)
         if state.fits([prompt]):
-            if why:
-                state.warn(f"{why} Continuing without a compaction: it still fits.")
+            if error:
+                state.warn(STILL_FITS.format(error=error))
             return ""
-        size, window = state.size([prompt]), state.window
-        if not why and state.choices.interactive:
-            why = f"the request would take {size:,} of {window:,} tokens."
-        return why
+        if not error and state.is_interactive:
+            return NO_ROOM.format(size=state.size([prompt]), window=state.window)
+        return error
 
-    async def before_step(self, *, decided: bool = False) -> None:
-        """Compact where the window is full, or a task is done and it soon will be. Where that fails, the turn
-        goes on. What was `decided` with the prompt goes as it is, where it fits."""
-        state, draft = self._state, self._state.draft
-        full, fits = state.is_full(), state.fits()
-        if full and next_step(state) == "send":
-            self._say_stopped()
-        elif decided and fits:
+    async def before_step(self, *, has_room: bool = False) -> None:
+        """Compact if the window is full, or nearly full at the end of a task.
+
+        A failed compaction does not end the turn.
+
+        Args:
+            has_room: whether making room for the prompt has already made room for this step.
+        """
+        state = self._state
+        draft = state.draft
+        is_full = state.is_full()
+        if is_full and next_step(state) == "send":
+            self._warn_stopped()
+        elif has_room and state.fits():
             return
-        elif full or next_step(state) == "compact":
+        elif is_full or next_step(state) == "compact":
             if not _was_declined(state):
                 await self._try("threshold")
-        elif (draft.overdue or newly_completed(state.projection)) and end_of_task_is_due(state):
+        elif (
+            draft.overdue or newly_completed(state.projection)
+        ) and end_of_task_is_due(state):
             if draft.drafting:
                 draft.overdue = True
             elif state.mode != "ask" and auto_compact_blocker(state) is None:
                 await self._try("phase")
 
     async def after_overflow(self) -> bool:
-        """Whether a compaction, or what the user chose, made the refused request smaller."""
-        before = self._state.projection.tokens
-        with suppress(CompactionFailed, ContextOverflow):  # It has been reported as an event.
+        """Compact after a request was rejected as too long.
+
+        Returns whether the view became smaller.
+        """
+        tokens = self._state.projection.tokens
+        with suppress(
+            CompactionFailed, ContextOverflow
+        ):  # the failure was reported as an event
             await make_room(self._state, "overflow")
-        return self._state.projection.tokens < before
+        return self._state.projection.tokens < tokens
 
     def draft_next(self) -> None:
-        """Have the next compaction drafted in the background, where it is near and no draft is under way.
-        Where no model is asked nobody would wait for it, and what a draft keeps beyond it is sent again."""
-        state, draft, budget = self._state, self._state.draft, self._state.budget
-        near = drafts_ahead(state) and budget.draft_mark <= state.size() < budget.threshold
-        wanted = near and asks_model(state.strategy) and not draft.serves(state.basis)
-        allowed = wanted and auto_compact_blocker(state) is None and end_of_task_is_due(state)
-        if allowed and _keeps_little(state):
+        """Start drafting the next compaction, if it is due soon.
+
+        Does nothing if drafting needs no model call, because a compaction then takes no time. Does nothing
+        if the draft would keep much more than a later compaction.
+        """
+        state = self._state
+        if not drafts_ahead(state) or not asks_model(state.strategy):
+            return
+        is_near = state.budget.draft_mark <= state.size() < state.budget.threshold
+        if (
+            not is_near
+            or state.draft.serves(state.basis)
+            or auto_compact_blocker(state) is not None
+        ):
+            return
+        if end_of_task_is_due(state) and _keeps_little(state):
             begin_draft(state)
 
     async def _try(self, reason: Reason) -> None:
@@ -212,75 +306,98 @@ class AutoCompact:
             await make_room(self._state, reason)
         except (CompactionFailed, LLMError) as failure:
             self._reasons -= {"phase", reason}
-            self._state.warn(f"{failure} The turn continues without a compaction.")
+            self._state.warn(CONTINUES.format(error=failure))
 
-    def _say_stopped(self) -> None:
-        """Warn, once a turn, that automatic compaction has stopped although one is due."""
+    def _warn_stopped(self) -> None:
+        """Warn once per turn that automatic compaction has stopped."""
         state = self._state
         paused = pause_reason(state.projection)
         if state.mode != "off" and paused and self._reasons:
             self._reasons.clear()
-            state.warn(
-                f"{paused[:-1]}: automatic compaction has stopped. Largest: "
-                f"{largest_items(state.projection)}. /compact compacts now."
-            )
+            largest = largest_items(state.projection)
+            state.warn(STOPPED.format(reason=paused[:-1], largest=largest))
 
 
-async def compact_between_turns(state: AgentState, cause: Cause = "") -> None:
-    """Between two turns: draft a compaction, and compact once the draft is there. In mode `ask` it waits for
-    the user; where nobody is there, it is made now.
+async def compact_between_turns(state: AgentState) -> None:
+    """Compact between two turns, with a background draft if possible.
+
+    In `ask` mode, the proposal waits for the user. Without drafts, compacts immediately.
 
     Raises:
-        FoldlineError: it failed.
+        FoldlineError: the compaction failed.
     """
     if auto_compact_blocker(state) is not None:
         return
-    draft, basis = state.draft, state.basis
-    if not drafts_ahead(state) or (draft.ready and draft.serves(basis)):
-        await compact(state, CompactionRequest("phase", cause, preview=state.mode == "ask"))
+    draft = state.draft
+    is_drafted = draft.serves(state.basis)
+    if not drafts_ahead(state) or (is_drafted and draft.ready):
+        request = CompactionRequest("phase", preview=state.mode == "ask")
+        await compact(state, request)
         return
-    if not draft.serves(basis):
+    if not is_drafted:
         begin_draft(state)
-    draft.overdue, draft.cause = draft.drafting, cause
+    draft.overdue = draft.drafting
 
 
-def _fits_once_sent(state: AgentState, prompt: UserMessage, pending: int) -> bool:
-    """Whether the window has room for a prompt only where it stands in the history when that is compacted:
-    what was asked before it is no longer the newest request then, which stays. In a thread."""
-    now, window = state.plan("threshold", pending=pending), state.budget.window
-    if auto_compact_blocker(state) is not None or (
-        now is not None and now.tokens_expected + round(pending * state.scale) < window
+def _fits_once_appended(state: AgentState, prompt: UserMessage, pending: int) -> bool:
+    """Return whether a compaction can make room only after the prompt is appended.
+
+    Once the prompt is appended, the previous prompt is no longer the newest one and may be compacted.
+    Blocking: do not call it on the event loop.
+    """
+    if auto_compact_blocker(state) is not None:
+        return False
+    window = state.budget.window
+    planned = state.plan("threshold", pending=pending)
+    if (
+        planned is not None
+        and planned.tokens_expected + round(pending * state.scale) < window
     ):
         return False
-    then = plan(state.projection.foreseen(prompt), state.budget, "threshold", overhead=state.overhead)
-    return then is not None and then.tokens_expected < window
+    appended = state.projection.with_entries(prompt)
+    later = plan(appended, state.budget, "threshold", overhead=state.overhead)
+    return later is not None and later.tokens_expected < window
 
 
 def _keeps_little(state: AgentState) -> bool:
-    """Whether a draft begun now keeps little more than a compaction that is made when it is due, after the
-    step to come: what it keeps beyond that is sent again, at a higher price than that of the wait."""
+    """Return whether a draft made now would keep little more than a later one.
+
+    Tokens that a draft keeps in addition are sent again with each later request, which would cost more than
+    waiting.
+    """
     planned = state.plan("phase")
-    if planned is None or planned.cut is None:
-        return planned is not None
-    step = step_growth([sent.tokens for sent in state.projection.requests]) / state.scale
-    return sum(item.tokens for item in planned.cut.tail) + step <= _LITTLE_MORE * planned.keep_recent_tokens
+    if planned is None:
+        return False
+    if planned.cut is None:
+        return True
+    growth = (
+        step_growth([request.tokens for request in state.projection.meter.requests])
+        / state.scale
+    )
+    tail = sum(item.tokens for item in planned.cut.tail)
+    return tail + growth <= _MOST_EXTRA * planned.keep_recent_tokens
 
 
 def _was_declined(state: AgentState) -> bool:
-    """Whether the user threw a draft away for this view: no other one is made while the view fits."""
+    """Return whether the user discarded a draft of the current view."""
     return state.review.declined is state.projection.newest_change and state.fits()
 
 
 async def make_room(
-    state: AgentState, reason: Reason, *, pending: int = 0
+    state: AgentState,
+    reason: Reason,
+    *,
+    pending: int = 0,
 ) -> Literal["compacted", "nothing", "postponed", "asked"]:
-    """Compact, or let the user choose; what came of it.
+    """Compact.
+
+    If automatic compaction is not allowed, let the user choose what to do.
 
     Args:
-        pending: estimate of the prompt that waits for it, before calibration, in tokens.
+        pending: estimated size of the waiting prompt, in tokens before calibration.
 
     Raises:
-        FoldlineError: it failed.
+        FoldlineError: the compaction failed.
     """
     blocker = auto_compact_blocker(state)
     if blocker is not None:
@@ -288,17 +405,18 @@ async def make_room(
         return "asked"
     tier = tier_budget(state, pending) if reason == "threshold" else None
     if tier is not None:
-        at, model = short_tokens(tier.threshold), state.llm.info.id
-        state.emit(Notice(text=f"Compacting at {at} tokens: above, {model} costs more."))
-    return await compact(
-        state,
-        CompactionRequest(
-            reason, "price" if tier else "", will_retry=reason == "overflow", pending=pending, budget=tier
-        ),
+        threshold = short_tokens(tier.threshold)
+        state.notify(TIER.format(tokens=threshold, model=state.model_id))
+    request = CompactionRequest(
+        reason,
+        "price" if tier else "",
+        pending=pending,
+        budget=tier,
     )
+    return await compact(state, request)
 
 
-# --- what the user can choose -----------------------------------------------------------------------------
+# --- remedies the user can choose -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,64 +427,87 @@ class _Remedy:
 
 
 async def offer_remedies(state: AgentState, why: str, pending: int = 0) -> None:
-    """Name the largest items and ask what is to be done. Nobody there to be asked: nothing is done."""
-    if not state.choices.interactive:
+    """List the largest items, and let the user choose how to free tokens.
+
+    Does nothing without a user.
+    """
+    if not state.is_interactive:
         return
     remedies = _remedies(state, pending)
-    size, window = state.size() + round(pending * state.scale), state.budget.window
-    word = await state.choices.ask(
-        f"{why} The next request takes about {size:,} of {window:,} tokens.",
+    size = _size_with(state, pending)
+    choice = await state.choices.ask(
+        NEXT_SIZE.format(reason=why, size=size, window=state.budget.window),
         [Option(key=remedy.key, label=remedy.label) for remedy in remedies],
-        f"Largest: {largest_items(state.projection)}.",
+        f"Largest items: {largest_items(state.projection)}.",
     )
-    chosen = next((remedy for remedy in remedies if remedy.key == word.key), None)
-    if chosen is None:
-        state.dismissed_at = state.projection.newest_change
-    else:
-        await chosen.carry_out()
+    for remedy in remedies:
+        if remedy.key == choice.key:
+            await remedy.carry_out()
+            return
+    state.dismissed_at = state.projection.newest_change
 
 
 def _remedies(state: AgentState, pending: int) -> list[_Remedy]:
-    """What would free something now."""
-    found = []
+    """Return the user's options for freeing tokens now."""
+    remedies = []
 
-    def compacting(label: str, key: str, request: CompactionRequest) -> None:
-        found.append(_Remedy(key, label, lambda: compact(state, request)))
+    def add_compaction(
+        label: str,
+        key: str,
+        strategy: CompactionStrategy | None = None,
+    ) -> None:
+        request = CompactionRequest("manual", pending=pending, strategy=strategy)
+        remedies.append(_Remedy(key, label, lambda: compact(state, request)))
 
     if state.plan("manual") is not None:
-        compacting("compact now", "c", CompactionRequest("manual", pending=pending))
+        add_compaction("Compact now", "c")
     hiding = ToolResultHidingCompaction()
-    if hiding.hidden([item.message for item in state.projection.view], state.projection.pins) is not None:
-        request = CompactionRequest("manual", pending=pending, strategy=hiding)
-        compacting("hide old tool results", "h", request)
+    messages = [item.message for item in state.projection.view]
+    if with_hidden_results(messages, state.projection.pins) is not None:
+        add_compaction("Hide old tool results", "h", hiding)
     largest = _largest_to_drop(state)
     if largest is not None:
         edit = Edit(target=largest.index, action="drop")
-        label = f"drop {_named(state, largest)}"
-        found.append(_Remedy("x", label, lambda: state.session.append(edit, durable=True)))
-    target = max(1, int(state.budget.threshold / state.scale) - state.overhead - pending)
-    truncating = CompactionRequest("manual", pending=pending, strategy=TruncateTurns(target))
-    compacting("leave out the oldest turns", "t", truncating)
-    return found
+        label = f"Drop {_group_label(state, largest)}"
+        remedies.append(
+            _Remedy("x", label, lambda: state.session.append(edit, durable=True))
+        )
+    target = int(state.budget.threshold / state.scale) - state.overhead - pending
+    add_compaction("Leave out the oldest turns", "t", TruncateTurns(max(1, target)))
+    return remedies
 
 
 def _largest_to_drop(state: AgentState) -> ViewItem | None:
-    """The largest item that may be left out without losing the request or what is not seen yet."""
+    """Return the largest item that can be dropped.
+
+    The newest prompt and answer cannot be dropped.
+    """
     view = state.projection.view
-    newest = {
-        next((item.index for item in reversed(view) if isinstance(item.message, kind)), NEW)
-        for kind in (UserMessage, AssistantMessage)
-    }
-    old = [
+    newest = set()
+    for kind in (UserMessage, AssistantMessage):
+        indexes = (
+            item.index for item in reversed(view) if isinstance(item.message, kind)
+        )
+        newest.add(next(indexes, NEW))
+    candidates = [
         item
         for item in view
-        if item.compactable and not item.written and newest.isdisjoint(state.projection.group(item.index))
+        if item.compactable
+        and not item.written
+        and newest.isdisjoint(state.projection.group(item.index))
     ]
-    return max(old, key=lambda item: item.tokens, default=None)
+    return max(candidates, key=lambda item: item.tokens, default=None)
 
 
-def _named(state: AgentState, item: ViewItem) -> str:
+def _group_label(state: AgentState, item: ViewItem) -> str:
+    """Describe an item together with its calls or results.
+
+    The description states their indexes, kind and size in tokens.
+    """
     group = state.projection.group(item.index)
-    tokens = sum(message_tokens(other.message) for other in state.projection.view if other.index in group)
-    name = f"{group[0]}–{group[-1]}" if len(group) > 1 else str(item.index)
-    return f"{name} ({kind_of(item)}), {round(tokens * state.scale):,} tokens"
+    messages = [
+        member.message for member in state.projection.view if member.index in group
+    ]
+    tokens = round(sum(map(message_tokens, messages)) * state.scale)
+    indexes = f"{group[0]}–{group[-1]}" if len(group) > 1 else str(item.index)
+    return f"{indexes} ({kind_of(item)}), {tokens:,} tokens"

@@ -1,6 +1,6 @@
-"""Compacting as the agent does it: announce, propose, let the user decide where they want to, commit.
+"""Runs a compaction: announces it, drafts it, lets the user decide if needed, and commits it.
 
-Cancelled or failed, it leaves the old view.
+If the compaction is cancelled or fails, the view is unchanged.
 """
 
 import asyncio
@@ -21,48 +21,56 @@ from foldline.compaction import (
     propose,
     strategy_for,
 )
-from foldline.context.budget import Budget
 from foldline.llm import LLM, LLMError, WithStandIn
 from foldline.protocol import BaseMessage, Cause, Edit, FoldlineError, Reason, events
+from foldline.view.budget import Budget
 
-from .hooks import fire
-from .proposals import Apply, Discard, Redraft
+from .hook_runs import fire
+from .proposals import Redraft
 from .state import AgentState
+
+HOOK_BLOCKED = "A user hook blocked the compaction: {reason}"
+OUTDATED = "The context has changed since this compaction was drafted. Draft it again."
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionRequest:
-    """A compaction that was asked for."""
+    """The parameters of one compaction."""
 
     reason: Reason
     cause: Cause = ""
     focus: str | None = None
-    will_retry: bool = False
     pending: int = 0
-    """Estimated tokens, before calibration, of the prompt that waits for it."""
+    """Estimated size of a waiting prompt, in tokens before calibration."""
     preview: bool = False
-    """Whether the proposal is kept for the user, instead of being committed."""
+    """Whether to keep the proposal for the user instead of committing it."""
     options: RedraftOptions | None = None
     strategy: CompactionStrategy | None = None
-    """Another one than usual, where the user chose a remedy."""
+    """Strategy that the user chose for a full window; None for the session's strategy."""
     budget: Budget | None = None
-    """That of another model, which is to take over."""
+    """Limits to use instead of the current model's limits.
+
+Used when compacting for another model or a price tier."""
     writer: LLM | None = None
-    """Writes the summary in place of the session's model, where that cannot be asked."""
+    """Model for the summary, if the session's model cannot be reached."""
 
 
 async def compact(
     state: AgentState, request: CompactionRequest
 ) -> Literal["compacted", "nothing", "postponed"]:
-    """Compact the view now; what came of it. Reports start, progress and end as events.
+    """Compact the view, and emit events about the compaction.
 
-    With nothing to compact, it says so only where the user asked.
+    If there is nothing to compact, only a manual request emits an event.
 
     Raises:
-        FoldlineError: it failed, and the view is as it was.
+        FoldlineError: the compaction failed, and the view is unchanged.
     """
     planned = state.plan(request.reason, request.budget, request.pending)
-    if planned is None and plans_by_cut(_strategy(state, request)) and request.reason != "overflow":
+    if (
+        planned is None
+        and request.reason != "overflow"
+        and plans_by_cut(_strategy(state, request))
+    ):
         if request.reason == "manual":
             state.emit(events.CompactionEnd(reason="manual", nothing=True))
         return "nothing"
@@ -75,126 +83,183 @@ async def compact(
         entries=planned.compacted if planned else 0,
     )
     try:
-        async with _reported(state, start, will_retry=request.will_retry) as report:
-            request = await _with_hooks(state, request)
-            report.proposal = proposal = await _decided(state, request)
+        async with _reported(state, start) as report:
+            request = await _run_pre_hooks(state, request)
+            proposal = await _decided_proposal(state, request)
+            report.proposal = proposal
             if proposal is None:
-                kept = request.preview and review.usable(state.projection) is not None
-                # Nobody asked for one at the end of a task: no message.
-                nothing = not kept and request.reason != "phase"
-                report.update(aborted=False, proposed=kept, nothing=nothing)
-                return "postponed" if kept else "nothing"
+                is_kept = (
+                    request.preview and review.usable(state.projection) is not None
+                )
+                # The user did not request a compaction at the end of a task, so it needs no message.
+                says_nothing = not is_kept and request.reason != "phase"
+                report.update(aborted=False, proposed=is_kept, nothing=says_nothing)
+                return "postponed" if is_kept else "nothing"
             await commit(state, proposal)
-    except _Declined:
+    except _ProposalDeclined:
         if request.reason != "manual":
             review.declined = state.projection.newest_change
         return "postponed"
-    await _tell_hooks(state, request)
+    await _run_post_hooks(state, request)
     return "compacted"
 
 
-async def _with_hooks(state: AgentState, request: CompactionRequest) -> CompactionRequest:
-    """The request with the focus that hooks add; what they pin is pinned.
+async def _run_pre_hooks(
+    state: AgentState, request: CompactionRequest
+) -> CompactionRequest:
+    """Run the `PreCompact` hooks before a compaction.
+
+    Pins the entries that the hooks name, and adds the hooks' focus to the request.
 
     Raises:
-        CompactionFailed: one refuses it.
+        CompactionFailed: a hook rejected the compaction.
     """
     trigger = _trigger(request)
-    answer = await fire(state, "PreCompact", trigger, [str(trigger["trigger"])])
-    if answer.refused:
-        raise CompactionFailed(f"A hook refuses to compact: {answer.refused}")
-    for index in answer.pins:
+    outcome = await fire(state, "PreCompact", trigger, [str(trigger["trigger"])])
+    if outcome.refused:
+        raise CompactionFailed(HOOK_BLOCKED.format(reason=outcome.refused))
+    for index in outcome.pins:
         if isinstance(state.projection.entry(index), BaseMessage):
             await state.session.append(Edit(target=index, action="pin"), durable=True)
-    focus = "\n".join(filter(None, (request.focus, *answer.said)))
-    return replace(request, focus=focus) if answer.said else request
+    if not outcome.context:
+        return request
+    focus = "\n".join(filter(None, (request.focus, *outcome.context)))
+    return replace(request, focus=focus)
 
 
-async def _tell_hooks(state: AgentState, request: CompactionRequest) -> None:
-    """That the newest compaction is in the history."""
+async def _run_post_hooks(state: AgentState, request: CompactionRequest) -> None:
     entry = state.projection.all_compactions[-1]
-    sizes = {"tokens_before": entry.tokens_before, "tokens_after": entry.tokens_after}
-    await fire(state, "PostCompact", {**_trigger(request), **sizes})
+    payload = {
+        **_trigger(request),
+        "tokens_before": entry.tokens_before,
+        "tokens_after": entry.tokens_after,
+    }
+    await fire(state, "PostCompact", payload)
 
 
 def _trigger(request: CompactionRequest) -> dict[str, object]:
-    by = "manual" if request.reason == "manual" else "auto"
-    return {"trigger": by, "reason": request.reason, "custom_instructions": request.focus or ""}
+    return {
+        "trigger": "manual" if request.reason == "manual" else "auto",
+        "reason": request.reason,
+        "custom_instructions": request.focus or "",
+    }
 
 
-class _Declined(Exception):
-    """The user did not want the proposal."""
+class _ProposalDeclined(Exception):
+    """Raised if the user discards the proposal."""
 
 
-async def _decided(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """The proposal to commit; None where there is nothing to compact, or it is kept for the user."""
+async def _decided_proposal(
+    state: AgentState, request: CompactionRequest
+) -> Proposal | None:
+    """Draft a proposal, and wait for the user's decision if needed.
+
+    Returns:
+        The proposal to commit. None if there is nothing to compact, or if the proposal stays on the screen
+        for the user.
+    """
     review = state.review
-    proposal = _waiting(state, request) or await _drafted(state, request)
+    proposal = _pending_proposal(state, request) or await _drafted(state, request)
     while proposal is not None:
         if request.preview:
             review.keep(proposal, request.focus)
             return None
-        if not review.held and (state.mode != "ask" or request.reason == "manual"):
+        needs_decision = review.held or (
+            state.mode == "ask" and request.reason != "manual"
+        )
+        if not needs_decision:
             return proposal
         match await review.decision(proposal, request.focus):
-            case Apply(proposal=chosen):
+            case Proposal() as chosen:
                 return chosen
-            case Discard():
-                raise _Declined
+            case None:
+                raise _ProposalDeclined
             case Redraft(options=options, focus=focus):
                 request = replace(request, options=options, focus=focus)
                 proposal = await _drafted(state, request)
     return None
 
 
-def _waiting(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """The proposal that waits for the user, if it makes enough room: to be shown again, never committed."""
+def _pending_proposal(state: AgentState, request: CompactionRequest) -> Proposal | None:
+    """Return the waiting proposal, if it makes enough room."""
     if state.mode != "ask" or request.reason == "manual" or request.options is not None:
         return None
     proposal = state.review.usable(state.projection)
     if proposal is None:
         return None
-    since = state.projection.tokens - sum(item.tokens for item in proposal.view)
-    size = proposal.outline.tokens_after + round((since + request.pending) * state.scale)
-    return proposal if size < (request.budget or state.budget).threshold else None
+    growth = state.projection.tokens - sum(item.tokens for item in proposal.view)
+    size = proposal.sizes.tokens_after + round((growth + request.pending) * state.scale)
+    budget = request.budget or state.budget
+    return proposal if size < budget.threshold else None
 
 
 async def _drafted(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """A proposal; None where there is nothing to compact, or it would free nothing for what it loses."""
-    proposal = await _drafted_before(state, request) or await draft_now(state, request, state.emit)
+    """Draft a proposal, and return it if it frees enough tokens."""
+    proposal = await _background_draft(state, request)
+    if proposal is None:
+        proposal = await draft_now(state, request, state.emit)
     if proposal is None:
         return None
-    proposal = _explained(state, request, proposal)
+    proposal = _with_cause(state, request, proposal)
     if request.reason == "phase" and not proposal.model_calls:
-        return proposal if proposal.left <= WORTH_WHILE else None
-    if request.reason == "manual" and request.options is None and not state.past_soft_mark:
-        # Facts would go for nothing, and nothing needs the room.
-        return proposal if proposal.outline.tokens_after < proposal.entry.tokens_before else None
-    return proposal
+        pays = proposal.left <= WORTH_WHILE
+    elif (
+        request.reason == "manual"
+        and request.options is None
+        and not state.past_soft_mark
+    ):
+        # The window has room: do not discard facts without freeing anything.
+        pays = proposal.sizes.tokens_after < proposal.entry.tokens_before
+    else:
+        pays = True
+    return proposal if pays else None
 
 
-def _explained(state: AgentState, request: CompactionRequest, proposal: Proposal) -> Proposal:
-    """With what shows later why it was made."""
+def _with_cause(
+    state: AgentState,
+    request: CompactionRequest,
+    proposal: Proposal,
+) -> Proposal:
+    """Add the cause, window and limit to the proposal's entry.
+
+    They make it possible to explain the compaction later.
+    """
     budget = request.budget or state.budget
     limits = {"threshold": budget.threshold, "phase": budget.soft_mark}
-    why = {"cause": request.cause, "window": budget.window, "limit": limits.get(request.reason, 0)}
-    return replace(proposal, entry=proposal.entry.model_copy(update=why))
+    fields = {
+        "cause": request.cause,
+        "window": budget.window,
+        "limit": limits.get(request.reason, 0),
+    }
+    return replace(proposal, entry=proposal.entry.model_copy(update=fields))
 
 
 async def draft_now(
-    state: AgentState, request: CompactionRequest, progress: Progress, *, alone: bool = False
+    state: AgentState,
+    request: CompactionRequest,
+    progress: Progress,
+    *,
+    alone: bool = False,
 ) -> Proposal | None:
+    """Draft a proposal.
+
+    Args:
+        alone: whether to fail instead of trying fallback strategies.
+    """
+    planned = None
+    if not request.options:
+        planned = state.plan(request.reason, request.budget, request.pending)
     return await propose(
         state.projection,
         strategy=_strategy(state, request),
         llm=await summariser(state, request.writer or state.llm),
         budget=request.budget or state.budget,
         reason=request.reason,
-        planned=None if request.options else state.plan(request.reason, request.budget, request.pending),
+        planned=planned,
         focus=request.focus,
         pending=request.pending,
         tools=state.specs,
-        recalls=state.recalls,
+        recalls=state.can_recall,
         overhead=state.overhead,
         options=request.options,
         alone=alone or request.strategy is not None,
@@ -205,41 +270,59 @@ async def draft_now(
     )
 
 
-async def summariser(state: AgentState, own: LLM) -> LLM:
-    """The model that writes the summaries, in whose place `own` is asked where it fails."""
+async def summariser(state: AgentState, fallback: LLM) -> LLM:
+    """Return the model for summaries, which `fallback` replaces if it fails."""
     if state.summary_llm is None:
-        return own
-    with suppress(LLMError):  # says so when it is asked
+        return fallback
+    with suppress(LLMError):  # calling the model will fail again, with a message
         await state.summary_llm.prepare()
-    return WithStandIn(state.summary_llm, own)
+    return WithStandIn(state.summary_llm, fallback)
 
 
 def drafts_ahead(state: AgentState) -> bool:
-    """Whether compactions are drafted before they are due: not where hooks are asked first, who may change
-    what is drafted."""
-    asked = any(hook.hears("PreCompact", ["auto"]) for hook in state.hooks or ())
-    return state.draft.on and not asked
+    """Return whether to draft compactions before they are due.
+
+    Returns False if there are `PreCompact` hooks, because they must run first and may change the draft.
+    """
+    if not state.draft.on:
+        return False
+    return not any(hook.matches("PreCompact", ["auto"]) for hook in state.hooks or ())
 
 
 def begin_draft(state: AgentState) -> None:
-    """Begin the draft of the next compaction in the background, unless the user stopped one for this view. It
-    keeps as much as one at the end of a task, and goes down no failure ladder."""
+    """Start a background draft.
+
+    Does nothing if the user stopped a draft of this view. The draft keeps as much as a compaction at the end
+    of a task would, and uses no fallback strategies.
+    """
     if state.draft.declined is not state.projection.newest_change:
         request = CompactionRequest("phase")
-        state.draft.begin(state.basis, lambda progress: draft_now(state, request, progress, alone=True))
+        state.draft.begin(
+            state.basis,
+            lambda progress: draft_now(state, request, progress, alone=True),
+        )
 
 
-async def _drafted_before(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """What was drafted in the background, where it makes enough room. What asked no model is made anew."""
+async def _background_draft(
+    state: AgentState, request: CompactionRequest
+) -> Proposal | None:
+    """Return the background draft, if it makes enough room.
+
+    A draft that needed no model call is discarded, because it can quickly be made again.
+    """
     if request.options or request.focus or request.strategy or request.budget:
         state.draft.drop()
         return None
-    made = await state.draft.take(state.basis, state.emit)
+    draft = await state.draft.take(state.basis, state.emit)
+    if draft is None or not draft.model_calls or not draft.fits(state.projection):
+        return None
     with suppress(CompactionFailed):
-        if made is not None and made.model_calls and made.fits(state.projection):
-            made = await asyncio.to_thread(made.grown, state.projection, request.reason, state.size())
-            size = made.outline.tokens_after + round(request.pending * made.scale)
-            return made if size < state.budget.threshold else None
+        draft = await asyncio.to_thread(
+            draft.grown, state.projection, request.reason, state.size()
+        )
+        size = draft.sizes.tokens_after + round(request.pending * draft.scale)
+        if size < state.budget.threshold:
+            return draft
     return None
 
 
@@ -248,32 +331,36 @@ def _strategy(state: AgentState, request: CompactionRequest) -> CompactionStrate
 
 
 async def commit(state: AgentState, proposal: Proposal) -> None:
-    """Append the proposal's entry: one entry, one append.
+    """Append the proposal's entry to the history, in one write.
 
     Raises:
-        FoldlineError: the view is no longer the one the proposal was made for, or the disk refused.
+        FoldlineError: the view has changed since the draft, or the write to disk failed.
     """
     if not proposal.fits(state.projection):
-        raise CompactionFailed("The view has changed since this compaction was drafted: draft it again.")
-    state.emit(events.CompactionProgress(stage="commit", rung=proposal.entry.rung))
-    known = len(state.projection.all_compactions)
+        raise CompactionFailed(OUTDATED)
+    rung = proposal.entry.rung
+    state.emit(events.CompactionProgress(stage="commit", rung=rung))
+    count = len(state.projection.all_compactions)
     try:
         await state.session.append(proposal.entry, durable=True)
     finally:
-        if len(state.projection.all_compactions) > known:  # also where a cancel came while it was written
+        if (
+            len(state.projection.all_compactions) > count
+        ):  # even if it has been cancelled since
             state.review.close(applied=state.review.proposal is proposal)
     if proposal.troubles:
-        state.warn(f"{proposal.troubles[0]} Compacted by {WORDS[proposal.entry.rung]}.")
+        state.warn(f"{proposal.troubles[0]} Compacted by {WORDS[rung]} instead.")
 
 
 async def apply(state: AgentState, identity: str) -> None:
     """Commit the proposal that was kept for the user.
 
     Raises:
-        FoldlineError: it is not that one any more, or cannot be applied.
+        FoldlineError: the proposal was replaced, or cannot be applied.
     """
     proposal = state.review.demand_current(identity)
-    entry, focus = proposal.entry, state.review.focus
+    entry = proposal.entry
+    focus = state.review.focus
     start = events.CompactionStart(
         reason=entry.reason,
         tokens_before=entry.tokens_before,
@@ -283,40 +370,49 @@ async def apply(state: AgentState, identity: str) -> None:
     async with _reported(state, start) as report:
         report.proposal = proposal
         await commit(state, proposal)
-    await _tell_hooks(state, CompactionRequest(entry.reason, focus=focus))
+    await _run_post_hooks(state, CompactionRequest(entry.reason, focus=focus))
 
 
 @dataclass
-class _Report:
-    """How a compaction ended, as it comes about."""
+class _CompactionReport:
+    """The data for a compaction's end event, filled in during the compaction."""
 
     end: events.CompactionEnd
     proposal: Proposal | None = None
 
-    def update(self, **changes: object) -> None:
-        self.end = self.end.model_copy(update=changes)
+    def update(self, **fields: object) -> None:
+        self.end = self.end.model_copy(update=fields)
 
 
 @asynccontextmanager
 async def _reported(
-    state: AgentState, start: events.CompactionStart, *, will_retry: bool = False
-) -> AsyncIterator[_Report]:
-    """Reports start and end. What the history holds counts, also where a cancel came during the append."""
-    report = _Report(
-        events.CompactionEnd(
-            reason=start.reason, will_retry=will_retry, tokens_before=start.tokens_before, aborted=True
-        )
+    state: AgentState, start: events.CompactionStart
+) -> AsyncIterator[_CompactionReport]:
+    """Emit the start and end events of a compaction.
+
+    The outcome is read from the history, so it is correct even if the append was cancelled.
+    """
+    end = events.CompactionEnd(
+        reason=start.reason,
+        will_retry=start.reason == "overflow",
+        tokens_before=start.tokens_before,
+        aborted=True,
     )
+    report = _CompactionReport(end)
     state.emit(start)
-    known = len(state.projection.all_compactions)
+    count = len(state.projection.all_compactions)
     try:
         yield report
     except FoldlineError as failure:
         report.update(error=str(failure))
         raise
     finally:
-        state.review.drafting = state.review.held = False
-        if report.proposal is not None and len(state.projection.all_compactions) > known:
+        state.review.drafting = False
+        state.review.held = False
+        if (
+            report.proposal is not None
+            and len(state.projection.all_compactions) > count
+        ):
             entry = state.projection.all_compactions[-1]
             report.update(
                 aborted=False,

@@ -1,4 +1,4 @@
-"""Commands that people keep as Markdown files, and the prompt that calls one: `/review src`."""
+"""Commands defined in Markdown files, and prompts that call one, such as `/review src`."""
 
 import re
 import shlex
@@ -6,50 +6,68 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from foldline.context.harmless import clean_line
+from foldline.text.harmless import clean_line
 
-from .discovery import Custom, front_matter
+from .discovery import Extension, front_matter
 
 NAME: Final = re.compile(r"\w[\w.-]*(:\w[\w.-]*)*")
 CALL: Final = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
-"""A prompt that may be a call: its name, and what stands behind it."""
+"""Matches a prompt that may call a command. The groups are name and arguments."""
 SHELL_LINE: Final = re.compile(r"!`[^`\n]+`")
-"""What Claude Code runs before it sends a command; here the model sees it."""
-_PLACE: Final = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
+"""Matches a shell command in a prompt.
+
+Claude Code runs such commands; here they stay plain text.
+"""
+EMPTY: Final = "it is empty"
+_PLACEHOLDER: Final = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
 
 
 @lru_cache(maxsize=512)
-def parsed_command(data: bytes, parts: Sequence[str]) -> Custom:
-    """The command in a file that lies there below its folder: `a:b` for `b.md` in the folder `a`.
+def parsed_command(data: bytes, parts: Sequence[str]) -> Extension:
+    """Parse a command file.
+
+    Args:
+        parts: parts of the file's path below the commands folder, without `.md`. `a` and `b` make the command
+            `a:b`.
 
     Raises:
-        ValueError: it is no command; why, as the end of a sentence.
+        ValueError: the file is not a valid command. The message is a clause that states the reason.
     """
     fields, body = front_matter(data.decode("utf-8", "replace"))
-    if not body.strip():
-        raise ValueError("it is empty")
-    said = {"description": body.strip().partition("\n")[0].strip("# "), **(fields or {})}
-    hint = said.get("argument-hint") or ("[arguments]" if _PLACE.search(body) else "")
-    return Custom(
-        "commands", ":".join(parts), clean_line(str(said["description"])), body.strip(), clean_line(str(hint))
+    fields = fields or {}
+    body = body.strip()
+    if not body:
+        raise ValueError(EMPTY)
+    first_line = body.partition("\n")[0].strip("# ")
+    default_hint = "[arguments]" if _PLACEHOLDER.search(body) else ""
+    return Extension(
+        "commands",
+        ":".join(parts),
+        description=clean_line(str(fields.get("description", first_line))),
+        body=body,
+        hint=clean_line(str(fields.get("argument-hint") or default_hint)),
     )
 
 
 def words_of(arguments: str) -> list[str]:
-    """What was typed behind a name, word by word; quotes hold words together."""
+    """Split arguments into words. Quotes work as in a shell."""
     try:
         return shlex.split(arguments)
-    except ValueError:  # a quote that is not closed, as in "don't"
+    except ValueError:  # an unclosed quote, as in "don't"
         return arguments.split()
 
 
 def filled(body: str, arguments: str) -> str:
-    """The body with what stands for arguments replaced, once: what they say themselves is text."""
+    """Replace the placeholders in a command's text with arguments.
+
+    Text in an argument that looks like a placeholder is not replaced.
+    """
     words = words_of(arguments)
 
-    def value(place: re.Match[str]) -> str:
-        if place[1] == "ARGUMENTS":
+    def value(placeholder: re.Match[str]) -> str:
+        if placeholder[1] == "ARGUMENTS":
             return arguments
-        return words[int(place[1]) - 1] if int(place[1]) <= len(words) else ""
+        index = int(placeholder[1]) - 1
+        return words[index] if index < len(words) else ""
 
-    return _PLACE.sub(value, body)
+    return _PLACEHOLDER.sub(value, body)

@@ -1,6 +1,6 @@
-"""Finds skills, commands and agents on disk, nearest folder first, and reads their front matter.
+"""Finds skills, commands, agents and hook files on disk, and reads front matter.
 
-Imports little: trust, which is asked before the first paint, walks up from here.
+Imports only a few modules, because `trust` uses this module before the first paint.
 """
 
 import os
@@ -15,7 +15,10 @@ from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there
 
 Kind = Literal["skills", "commands", "agents", "prompts"]
-"""The first three are named like the folders below Foldline's own; prompts are those of tool servers."""
+"""The type of an extension.
+
+The first three are also the names of Foldline's folders. Prompts come from tool servers.
+"""
 KINDS: Final[Sequence[Kind]] = ("skills", "commands", "agents")
 
 _FOLDERS: Final[Mapping[Kind, Sequence[str]]] = {
@@ -23,128 +26,181 @@ _FOLDERS: Final[Mapping[Kind, Sequence[str]]] = {
     "commands": (".claude/commands", ".codex/prompts"),
     "agents": (".claude/agents",),
 }
-"""Where other agents look, in a project as in the user's home folder."""
+"""Folders of other agent programs, in a project and in the user's home folder."""
 SKILL_FILES: Final = ("SKILL.md", "skill.md")
-PROJECT_HOOKS: Final = (".foldline/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
+PROJECT_HOOKS: Final = (
+    ".foldline/hooks.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+)
 HOOK_FILES: Final = frozenset(Path(name).name for name in PROJECT_HOOKS)
 _MOST_FILES: Final = 500
-"""And folders, looked at below one folder."""
+"""Maximum number of files, and of folders, examined below one folder. The rest is ignored."""
 _MOST_FRONT: Final = 20_000
-"""Characters of front matter: a thousand times what it takes."""
+"""Maximum length of front matter, in characters. Longer front matter is rejected."""
 _DEEPEST: Final = 50
-"""Lists within lists, in front matter: PyYAML takes four times as long for twice as many."""
+"""Maximum nesting depth of front matter. PyYAML's running time is quadratic in the depth."""
+NO_FRONT_MATTER: Final = "it does not begin with front matter"
+OPEN_FRONT_MATTER: Final = "its front matter does not end with a line of three dashes"
+LONG_FRONT_MATTER: Final = f"its front matter has more than {_MOST_FRONT:,} characters"
+BAD_YAML: Final = "its front matter is not valid YAML: {problem}{place}"
+NOT_FIELDS: Final = "its front matter is not a list of fields"
+ANCHORS: Final = "its front matter contains anchors or tags, which are not supported"
+TOO_DEEP: Final = "its front matter is nested too deeply"
+DUPLICATE_FIELD: Final = "its front matter has a duplicate field"
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
-    """A skill, a command, an agent or a server's prompt, by its name. All but the body is clean, and stands
-    on one line."""
+class Extension:
+    """A skill, a command, an agent, or a tool server's prompt.
+
+    All strings except the body are sanitised and contain no line breaks.
+    """
 
     kind: Kind
     name: str
     description: str
     body: str = ""
     hint: str = ""
-    """What may stand behind it."""
+    """Hint that tells the user which arguments are expected."""
     for_model: bool = True
-    """Whether the model may load it by itself."""
+    """Whether the model may load the skill without being asked by the user."""
     path: Path = Path()
     shown: str = ""
-    """Its path for people."""
-    counts: bool = True
-    """Whether it may be used: it is the user's own, or was agreed to."""
+    """Path as shown to the user."""
+    is_trusted: bool = True
+    """Whether the file belongs to the user, or the user has agreed to it."""
     tools: tuple[str, ...] | None = None
-    """Those that an agent may use, by name, or as far as it may: `bash`, `Bash(git *)`; None: all."""
+    """Tools that an agent may use; None for all tools.
+
+    An entry can cover a whole tool or part of it: `bash` or `Bash(git *)`.
+    """
     without_tools: tuple[str, ...] = ()
-    """Those of them that it may not."""
+    """Tools that an agent must not use."""
     only_reads: bool = False
-    """Whether an agent has but tools that read."""
+    """Whether an agent only gets read-only tools."""
     steps: int = 0
-    """What an agent may take for a task at most; 0: what the settings say."""
+    """Maximum number of steps that an agent may take per task; 0 to use the setting."""
     model: str = ""
-    """The model that an agent asks; empty: that of the session."""
+    """Model of an agent; empty to use the session's model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that would be a skill, a command or an agent, unread."""
+    """The file of a skill, command or agent, before it is read."""
 
     kind: Kind
     path: Path
     parts: tuple[str, ...]
-    """Below its folder, without `SKILL.md` or `.md`: what it is called by."""
+    """Parts of the name: the path below the folder, without `SKILL.md` or `.md`."""
     top: Path | None
-    """The top of the project that brings it; None where it is the user's own."""
+    """Top folder of the file's project; None for the user's own files."""
 
 
 def up_to_top(cwd: Path) -> list[Path]:
-    """The folders from `cwd` up to the top of its git repository; outside of one, `cwd` alone."""
+    """Return the folders from `cwd` up to the top of its git repository.
+
+    Outside a repository, returns only `cwd`.
+    """
     folders = [cwd, *cwd.parents]
-    top = next((place for place, folder in enumerate(folders) if is_there(folder / ".git")), 0)
-    return folders[: top + 1]
+    for index, folder in enumerate(folders):
+        if is_there(folder / ".git"):
+            return folders[: index + 1]
+    return [cwd]
 
 
 def leads_out(path: Path, top: Path) -> bool:
-    """Whether a path in the project below `top` is, or lies behind, a link to elsewhere."""
+    """Return whether a link in the path leads out of the project."""
     return not Path(real_path(path)).is_relative_to(real_path(top))
 
 
-def candidates(kind: Kind, cwd: Path, environ: Mapping[str, str] = os.environ) -> Iterator[Candidate]:
-    """All there are of a kind, nearest first, those of one folder by name; a file that several paths lead to,
-    once. Reads folders: call it off the event loop."""
-    home = typed_path("~")
-    own = [config_dir(environ) / kind, *(home / name for name in _FOLDERS[kind])]
-    of_user = {real_path(folder) for folder in own}
-    folders = up_to_top(cwd)
-    brought = (folder / name for folder in folders for name in (f".foldline/{kind}", *_FOLDERS[kind]))
-    places = [(folder, folders[-1]) for folder in brought if real_path(folder) not in of_user]
+def candidates(kind: Kind, cwd: Path) -> Iterator[Candidate]:
+    """Yield the extension files of one kind, nearest folder first.
+
+    A file that can be reached by several paths is yielded once. Blocking: do not call it on the event loop.
+    """
     seen: set[str] = set()
-    for folder, top in (*places, *((folder, None) for folder in own)):
-        found = _skills_in(folder) if kind == "skills" else _commands_in(folder)
-        for path in islice(found, _MOST_FILES):
+    for folder, top in _folders(kind, cwd):
+        paths = _skills_in(folder) if kind == "skills" else _commands_in(folder)
+        for path in islice(paths, _MOST_FILES):
             real = real_path(path)
-            if real not in seen:
-                seen.add(real)
-                named = path.parent if kind == "skills" else path.with_suffix("")
-                yield Candidate(kind, path, named.relative_to(folder).parts, top)
+            if real in seen:
+                continue
+            seen.add(real)
+            named_path = path.parent if kind == "skills" else path.with_suffix("")
+            yield Candidate(kind, path, named_path.relative_to(folder).parts, top)
+
+
+def _folders(kind: Kind, cwd: Path) -> list[tuple[Path, Path | None]]:
+    """Return the folders for one kind of extension, starting with the project's.
+
+    Each folder comes with the top folder of its project, or None if the folder is the user's own.
+    """
+    home = typed_path("~")
+    own = [config_dir(os.environ) / kind, *(home / name for name in _FOLDERS[kind])]
+    own_real = {real_path(folder) for folder in own}
+    parents = up_to_top(cwd)
+    names = (f".foldline/{kind}", *_FOLDERS[kind])
+    of_project = [parent / name for parent in parents for name in names]
+    return [
+        *(
+            (folder, parents[-1])
+            for folder in of_project
+            if real_path(folder) not in own_real
+        ),
+        *((folder, None) for folder in own),
+    ]
 
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))[:_MOST_FILES]  # noqa: PTH208 - `Path` would make objects of them
+        return sorted(os.listdir(folder))[:_MOST_FILES]  # noqa: PTH208 - faster than `Path` objects
     except OSError:
         return []
 
 
 def _skills_in(folder: Path) -> Iterator[Path]:
     for name in _names(folder):
-        there = _names(folder / name)
-        yield from (folder / name / each for each in SKILL_FILES if each in there)
+        file_names = _names(folder / name)
+        for skill_file in SKILL_FILES:
+            if skill_file in file_names:
+                yield folder / name / skill_file
 
 
 def _commands_in(folder: Path) -> Iterator[Path]:
     real = Path(real_path(folder))
-    waiting, seen = [folder], {str(each) for each in (real, *real.parents)}  # a link may lead up
-    for below in waiting:  # grows on the way
-        for name in _names(below):
-            path = below / name
+    seen = {
+        str(parent) for parent in (real, *real.parents)
+    }  # a link may lead to a parent folder
+    queue = [folder]
+    for subfolder in queue:  # the list grows during the loop
+        for name in _names(subfolder):
+            path = subfolder / name
             if name.endswith(".md"):
                 yield path
-            elif len(waiting) < _MOST_FILES and is_folder(path) and (leads_to := real_path(path)) not in seen:
-                waiting.append(path)
-                seen.add(leads_to)
+            elif len(queue) < _MOST_FILES and is_folder(path):
+                real_subfolder = real_path(path)
+                if real_subfolder not in seen:
+                    queue.append(path)
+                    seen.add(real_subfolder)
 
 
-def hook_files(cwd: Path, environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, Path | None]]:
-    """The files that may define hooks, and, as of candidates, the top of their project: the user's own first,
-    then the project's, from its top down."""
-    own = [config_dir(environ) / "hooks.json", typed_path("~") / ".claude" / "settings.json"]
-    yield from ((path, None) for path in own)
-    seen = {real_path(path) for path in own}
+def hook_files(cwd: Path) -> Iterator[tuple[Path, Path | None]]:
+    """Yield hook files, each with the top folder of its project.
+
+    The user's own files come first, then the project's, from its top folder down.
+    """
+    own = [
+        config_dir(os.environ) / "hooks.json",
+        typed_path("~") / ".claude" / "settings.json",
+    ]
+    for path in own:
+        yield path, None
+    own_real = {real_path(path) for path in own}
     folders = up_to_top(cwd)
     for folder in reversed(folders):
         for name in PROJECT_HOOKS:
-            if real_path(folder / name) not in seen:
+            if real_path(folder / name) not in own_real:
                 yield folder / name, folders[-1]
 
 
@@ -154,55 +210,78 @@ _LOOSE: Final = re.compile(
     r"^(argument-hint:[ \t]*(?=\[)|description:[ \t]+(?=[^\s'\"|>&*!{\[#].*:(?:\s|$)))(.*?)[ \t]*$",
     re.MULTILINE,
 )
-"""`[one] [two]`, and a text with a colon, as people and other agents write them, are no YAML."""
-_FRONT: Final = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+"""Matches common values that are invalid in YAML, such as `[one] [two]` or strings that contain a colon."""
+_FRONT: Final = re.compile(
+    r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
 
 
 def front_matter(text: str) -> tuple[Mapping[str, object] | None, str]:
-    """The fields at the head of a Markdown file, and what stands below them; None where there is no head. All
-    that is written is text: `name: 12` is the text `12`.
+    """Split a Markdown file into front matter and body.
+
+    All values are strings: `name: 12` gives `"12"`. The fields are None if there is no front matter.
 
     Raises:
-        ValueError: it cannot be read; why, as the end of a sentence.
+        ValueError: the front matter cannot be read. The message is a clause that states the reason.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     match = _FRONT.match(text)
     if match is None:
         if text.startswith("---\n"):
-            raise ValueError("its front matter has no end, a line of three dashes")
+            raise ValueError(OPEN_FRONT_MATTER)
         return None, text
     if len(match[1]) > _MOST_FRONT:
-        raise ValueError(f"its front matter has more than {_MOST_FRONT:,} characters")
-    front = _LOOSE.sub(lambda line: line[1] + "'{}'".format(line[2].replace("'", "''")), match[1])
+        raise ValueError(LONG_FRONT_MATTER)
+    front = _LOOSE.sub(_quoted, match[1])
     return _fields(front), text[match.end() :].strip()
 
 
+def _quoted(line: re.Match[str]) -> str:
+    value = line[2].replace("'", "''")
+    return f"{line[1]}'{value}'"
+
+
 def _fields(front: str) -> Mapping[str, object]:
-    import yaml  # only where a file has front matter
+    import yaml  # only for files with front matter
 
     try:
-        # An alias may stand for a million copies, and a tag for an object: neither is any use here.
-        odd = (yaml.AnchorToken, yaml.AliasToken, yaml.TagToken)
-        depth = 0
-        for token in yaml.scan(front):
-            name = type(token).__name__
-            depth += name.endswith("StartToken") - name.endswith("EndToken")
-            if isinstance(token, odd):
-                raise ValueError("its front matter has anchors or tags, which are not read")
-            if depth > _DEEPEST:
-                raise ValueError("its front matter is nested too deep")
-        nodes = [yaml.compose(front, Loader=yaml.BaseLoader)]
-        for node in nodes:  # grows on the way
-            fields = node.value if isinstance(node, yaml.MappingNode) else ()
-            if len({str(key.value) for key, _ in fields}) < len(fields):
-                raise ValueError("its front matter has a field twice")
-            nodes += [value for _, value in fields]
-        found = yaml.load(front, Loader=yaml.BaseLoader)  # noqa: S506 - it makes nothing but texts
+        _check_yaml(front)
+        fields = yaml.load(front, Loader=yaml.BaseLoader)  # noqa: S506 - it creates only strings
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" in line {mark.line + 2}"
-        what = getattr(error, "problem", None) or "not understood"
-        raise ValueError(f"its front matter is no YAML: {what}{where}") from None
-    if not isinstance(found, dict):
-        raise ValueError("its front matter is no list of fields")
-    return found
+        place = "" if mark is None else f" in line {mark.line + 2}"
+        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        raise ValueError(BAD_YAML.format(problem=problem, place=place)) from None
+    if not isinstance(fields, dict):
+        raise ValueError(NOT_FIELDS)
+    return fields
+
+
+def _check_yaml(front: str) -> None:
+    """Check front matter for dangerous or ambiguous YAML.
+
+    An alias, for example, may expand to a million copies.
+
+    Raises:
+        ValueError: the YAML has tags, anchors, deep nesting or duplicate fields.
+    """
+    import yaml
+
+    depth = 0
+    for token in yaml.scan(front):
+        name = type(token).__name__
+        if name.endswith("StartToken"):
+            depth += 1
+        elif name.endswith("EndToken"):
+            depth -= 1
+        if isinstance(token, yaml.AnchorToken | yaml.AliasToken | yaml.TagToken):
+            raise ValueError(ANCHORS)
+        if depth > _DEEPEST:
+            raise ValueError(TOO_DEEP)
+    nodes = [yaml.compose(front, Loader=yaml.BaseLoader)]
+    for node in nodes:  # the list grows during the loop
+        if not isinstance(node, yaml.MappingNode):
+            continue
+        if len({str(key.value) for key, _ in node.value}) < len(node.value):
+            raise ValueError(DUPLICATE_FIELD)
+        nodes += [value for _, value in node.value]

@@ -1,32 +1,53 @@
-"""What goes before a prompt: system prompt, instruction files, a moved folder, ended jobs, a cut answer."""
+"""Creates the messages that are sent before a prompt.
+
+These are the system prompt, instruction files, and notices about a moved folder, new skills, finished jobs,
+and an answer that ended early.
+"""
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.compaction import load_prompt
-from foldline.context.calls import early_end
-from foldline.context.digest import clip
 from foldline.data import config_dir
 from foldline.history import Session
 from foldline.history.paths import with_tilde
-from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, SystemMessage, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    DeveloperMessage,
+    SystemMessage,
+    text_parts,
+)
+from foldline.text.harmless import escaped_line
+from foldline.text.shorten import clip
+from foldline.view.calls import early_end
 
 from .discovery import up_to_top
 from .skills import SOURCE as SKILLS
 from .skills import listing, news
 from .state import AgentState
-from .tools.jobs import Job, Jobs
-from .tools.text import one_line
-from .trust import INSTRUCTION_FILES, read_brought
+from .tools.jobs import BackgroundJob, Jobs
+from .trust import INSTRUCTION_FILES, read_trusted
 from .trust_question import ask_trust
 
+NOT_READ = "{path} was not read as instructions: {reason}."
+USER_INSTRUCTIONS = "User instructions for all projects, from {path}:\n\n{text}"
+PROJECT_INSTRUCTIONS = "Project instructions, from {path}:\n\n{text}"
+MOVED = "The working folder was moved from {old} to {new}."
+JOB_ENDED = "{job}. The `jobs` tool shows its output."
+ENDED_EARLY = "Your last answer was {ending}."
+CONTINUES = "{text}\n\n[{name} continues. Use `read` to see the whole file.]"
+
 _MOST_BYTES = 64_000
-"""Of one file; what goes beyond is named, not sent."""
+"""Maximum number of bytes sent from one file.
+
+A larger file is cut off, and a note says so.
+"""
 _SHOWN = 60
-"""Characters of a job's command."""
+"""Maximum length of a job's command in a notice, in characters. The rest is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,119 +56,149 @@ class Preamble:
 
     messages: Sequence[BaseMessage]
     left_out: Sequence[str] = ()
-    """Sentences on files that are there and were not read."""
+    """Messages about files that were not read."""
 
 
-def read_preamble(
-    cwd: Path, environ: Mapping[str, str] = os.environ, skills: str = "", role: str = ""
-) -> Preamble:
-    """What a new session begins with: system prompt with the list of skills, the user's instructions, then
-    the project's that were agreed to, from its top down. Nothing volatile: no time, no listing. Reads files:
-    call it off the event loop. `role` stands in place of the system prompt."""
-    prompt = "\n\n".join(filter(None, (role or load_prompt("system"), skills, f"Working folder: {cwd}")))
+def read_preamble(cwd: Path, skills: str = "", role: str = "") -> Preamble:
+    """Return the messages at the start of a session, read from disk.
+
+    These are the system prompt with the list of skills, the user's instructions, and the project's
+    instructions from its top folder down, if the user has agreed to them. None of them contains anything that
+    changes often, such as the time or a list of files. Blocking: do not call it on the event loop.
+
+    Args:
+        role: a subagent's prompt; replaces the system prompt.
+    """
+    prompt_parts = (role or load_prompt("system"), skills, f"Working folder: {cwd}")
+    prompt = "\n\n".join(filter(None, prompt_parts))
     messages: list[BaseMessage] = [SystemMessage(parts=text_parts(prompt))]
     left_out: list[str] = []
     seen: set[str] = set()
-    for path, shown, within in _candidates(cwd, environ):
+    for path, shown, top in _candidates(cwd):
         try:
-            text = _read(path, within)
+            text = _read(path, top)
         except ValueError as reason:
-            left_out.append(f"{shown} was not read as instructions: {reason}.")
+            left_out.append(NOT_READ.format(path=shown, reason=reason))
             continue
-        if text and text not in seen:
-            seen.add(text)
-            whose = "this project" if within is not None else "the person you work for, for all projects"
-            body = f"Instructions of {whose}, from {shown}:\n\n{text}"
-            messages.append(DeveloperMessage(origin="instructions", source=shown, parts=text_parts(body)))
+        if not text or text in seen:
+            continue
+        seen.add(text)
+        template = USER_INSTRUCTIONS if top is None else PROJECT_INSTRUCTIONS
+        body = template.format(path=shown, text=text)
+        messages.append(
+            DeveloperMessage(
+                origin="instructions", source=shown, parts=text_parts(body)
+            )
+        )
     return Preamble(messages, left_out)
 
 
-def moved_notice(session: Session) -> list[BaseMessage]:
-    """Where the folder was moved since the system prompt named it: says so, once in a view."""
-    if not session.moved_from:
-        return []
-    notes = (item for item in session.projection.view if item.outline.type == "developer")
-    known = any(_source(item.message) == session.cwd for item in notes)
-    body = f"The working folder was moved from {session.moved_from}: it is {session.cwd} now."
-    return [] if known else [DeveloperMessage(source=session.cwd, parts=text_parts(body))]
-
-
-def skill_news(state: AgentState) -> list[BaseMessage]:
-    """The skills that came since the system prompt listed them: said once in a view. The view is looked
-    through only where it, or they, are others than before."""
-    moment = (frozenset(state.catalogue.skills), state.projection.newest_change)
-    if not state.catalogue.skills or moment == state.skills_said:
-        return []
-    state.skills_said = moment
-    heads = (
-        item.message for item in state.projection.view if item.is_preamble or item.outline.type == "developer"
-    )
-    said = [each.text for each in heads if isinstance(each, SystemMessage) or _source(each) == SKILLS]
-    return [*news(state.catalogue.skills.values(), said, state.window)]
-
-
 async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
-    """What a new session begins with. Instruction files that were left alone are named."""
+    """Return the messages at the start of this agent's session.
+
+    Warns about ignored instruction files.
+    """
     await ask_trust(state)
     skills = listing(state.catalogue.skills.values(), state.window)
-    preamble = await asyncio.to_thread(read_preamble, state.cwd, skills=skills, role=state.role)
+    preamble = await asyncio.to_thread(read_preamble, state.cwd, skills, state.role)
     state.warn_once(preamble.left_out)
     return preamble.messages
 
 
-def job_end(job: Job) -> str:
-    """That a job in the background has ended, for people."""
-    command, leftover = clip(one_line(job.command), _SHOWN), job.leftover
-    notes = (job.seen, f"[{leftover}]" if leftover else "")
-    return " ".join(filter(None, (f"Job {job.number} {job.state}: {command}", *notes)))
+def moved_notice(session: Session) -> list[BaseMessage]:
+    """Return a notice that the working folder was moved, if it was."""
+    if not session.moved_from:
+        return []
+    for item in session.projection.view:
+        if item.outline.type == "developer" and _source(item.message) == session.cwd:
+            return []
+    body = MOVED.format(old=session.moved_from, new=session.cwd)
+    return [DeveloperMessage(source=session.cwd, parts=text_parts(body))]
+
+
+def skill_news(state: AgentState) -> list[BaseMessage]:
+    """Return a notice about skills that are not mentioned in the view.
+
+    The view is searched only if the view or the skills have changed.
+    """
+    skills = state.catalogue.skills
+    current = (frozenset(skills), state.projection.newest_change)
+    if not skills or current == state.skills_announced:
+        return []
+    state.skills_announced = current
+    texts = []
+    for item in state.projection.view:
+        if not item.is_preamble and item.outline.type != "developer":
+            continue  # decide by the outline, because messages may have to be read from disk
+        if isinstance(item.message, SystemMessage) or _source(item.message) == SKILLS:
+            texts.append(item.message.text)
+    return [*news(skills.values(), texts, state.window)]
+
+
+def job_end(job: BackgroundJob) -> str:
+    """Describe the end of a background job, for display."""
+    words = [f"Job {job.number} {job.state}: {clip(escaped_line(job.command), _SHOWN)}"]
+    if job.sandbox_note:
+        words.append(job.sandbox_note)
+    if job.leftover:
+        words.append(f"[{job.leftover}]")
+    return " ".join(words)
 
 
 def job_notice(jobs: Jobs) -> list[BaseMessage]:
-    """The jobs that have ended without a result that says so."""
-    ended = jobs.news()
+    """Return a notice about finished jobs that no tool result has mentioned."""
+    ended = jobs.unreported()
     if not ended:
         return []
     for job in ended:
         job.reported = True
-    body = "\n".join(f"{job_end(job)}. The tool `jobs` shows its output." for job in ended)
+    body = "\n".join(JOB_ENDED.format(job=job_end(job)) for job in ended)
     return [DeveloperMessage(parts=text_parts(body))]
 
 
 def ending_notice(state: AgentState) -> list[BaseMessage]:
-    """A note that the answer before the next prompt ended early; results of its calls say it themselves."""
-    spoken = (
-        item
-        for item in reversed(state.projection.view)
-        if item.outline.type == "assistant" or item.outline.origin == "typed"
-    )
-    item = next(spoken, None)
-    newest = None if item is None else item.message
+    """Return a notice that the last answer ended early.
+
+    If the answer had tool calls, there is no notice, because the calls' results already say so.
+    """
+    newest = None
+    for item in reversed(state.projection.view):
+        if item.outline.type == "assistant" or item.outline.origin == "typed":
+            newest = item.message
+            break
     if not isinstance(newest, AssistantMessage) or newest.calls:
         return []
     ending = early_end(newest, state.window)
-    return [DeveloperMessage(parts=text_parts(f"Your last answer was {ending}."))] if ending else []
+    if not ending:
+        return []
+    return [DeveloperMessage(parts=text_parts(ENDED_EARLY.format(ending=ending)))]
 
 
-def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, Path | None]]:
-    """Where instructions may be: the path, its name on screen, the folder a project's file must lie in."""
-    own = config_dir(environ) / INSTRUCTION_FILES[0]
+def _candidates(cwd: Path) -> Iterator[tuple[Path, str, Path | None]]:
+    """Yield the path of each instruction file, its path for display, and the top folder of its project."""
+    own = config_dir(os.environ) / INSTRUCTION_FILES[0]
     yield own, with_tilde(str(own)), None
     folders = up_to_top(cwd)
     for folder in reversed(folders):
         for name in INSTRUCTION_FILES:
-            yield folder / name, os.path.relpath(folder / name, cwd), folders[-1]
+            path = folder / name
+            yield path, os.path.relpath(path, cwd), folders[-1]
 
 
 def _source(message: BaseMessage) -> str | None:
     return message.source if isinstance(message, DeveloperMessage) else None
 
 
-def _read(path: Path, within: Path | None) -> str:
-    """The file's text; empty where there is none. Of a huge one the beginning, and that there is more.
+def _read(path: Path, top: Path | None) -> str:
+    """Read an instruction file.
+
+    Returns an empty string if the file is missing. If it is too large, returns its start and a note.
 
     Raises:
-        ValueError: it is left alone; why, as the end of a sentence.
+        ValueError: the file cannot be used. The message is a clause that states the reason.
     """
-    data = read_brought(path, within, _MOST_BYTES) or b""
-    text = data[:_MOST_BYTES].decode("utf-8", "ignore" if len(data) > _MOST_BYTES else "replace").strip()
-    return f"{text}\n\n[{path.name} continues: `read` shows it whole]" if len(data) > _MOST_BYTES else text
+    data = read_trusted(path, top, _MOST_BYTES) or b""
+    if len(data) <= _MOST_BYTES:
+        return data.decode("utf-8", "replace").strip()
+    text = data[:_MOST_BYTES].decode("utf-8", "ignore").strip()
+    return CONTINUES.format(text=text, name=path.name)

@@ -1,67 +1,63 @@
-"""Bounds on what a turn and a session may spend, and calls that are repeated with the same result."""
+"""Limits on the tokens, cost and steps of turns and sessions."""
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
-from foldline.context.harmless import with_signs
-from foldline.context.numbers import many
-from foldline.context.outline import CompactionOutline, RequestOutline
 from foldline.history import Session, children_of
 from foldline.llm.models import price_of, price_table
-from foldline.protocol import (
-    AssistantMessage,
-    Compaction,
-    DeveloperMessage,
-    Entry,
-    FoldlineError,
-    RequestRecord,
-    ToolCallPart,
-    ToolResultMessage,
-    Usage,
-    text_parts,
-)
-from foldline.protocol.events import Option
+from foldline.protocol import Compaction, Entry, FoldlineError, RequestRecord, Usage
+from foldline.text.numbers import many
+from foldline.view.outline import CompactionOutline, RequestOutline
 
 from .settings_schema import Limits
 
-if TYPE_CHECKING:
-    from .state import AgentState
-
-_LONGEST_CYCLE = 3
-"""Steps: a model that goes round in circles reads, edits, tests, and begins again."""
+NO_PRICE = (
+    "The price of {model} is unknown, so limits.turn_cost and limits.session_cost do not count it. "
+    "limits.turn_tokens and limits.session_tokens do."
+)
+STOPPED = (
+    "Stopped after {spent}, before the work was done: {setting} is {limit}; {advice}."
+)
+RETRY = "/retry continues"
+RAISE_LIMIT = "raise this limit in the settings, or start a new session with /new"
+IN_SESSION = "{amount} in this session"
+OF_SUMMARIES = " (including {count} for summaries)"
 
 
 class LimitReached(FoldlineError):
-    """A turn was ended by a bound that the user has set, or as it went round in circles."""
+    """Raised if the turn reached a configured limit, or was stopped for repeating itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What requests came to, those for summaries included."""
+    """Total tokens and cost of requests, including those for summaries."""
 
     steps: int = 0
     tokens: int = 0
     cost: float = 0.0
+    """Cost in dollars."""
 
     def plus(self, model: str | None, usage: Usage | None, estimated: int) -> "Spent":
-        """With one more request to this model; `estimated` input tokens if its server reports none."""
+        """Return the total after another request.
+
+        Args:
+            estimated: input tokens to count if the server reports none.
+        """
+        usage = usage or Usage()
+        if not usage.input:
+            usage = usage.model_copy(update={"input": estimated})
         price = price_of(model or "")
-        counted = usage or Usage()
-        if not counted.input:
-            counted = counted.model_copy(update={"input": estimated})
-        cost = 0.0 if price is None else price.paid(counted)
-        return Spent(self.steps + 1, self.tokens + counted.total, self.cost + cost)
+        cost = 0.0 if price is None else price.paid(usage)
+        return Spent(self.steps + 1, self.tokens + usage.total, self.cost + cost)
 
     def after(self, entry: Entry) -> "Spent":
-        """With what this entry records."""
+        """Return the total after the request that an entry records, if any."""
         match entry:
             case RequestRecord():
-                return self.plus(entry.model, entry.usage, 0 if entry.error is not None else entry.estimated)
+                estimated = entry.estimated if entry.error is None else 0
+                return self.plus(entry.model, entry.usage, estimated)
             case Compaction(usage=usage) if usage is not None:
                 return self.plus(entry.model, usage, 0)
             case _:
@@ -69,187 +65,155 @@ class Spent:
 
 
 def _spent_in(session: Session) -> Spent:
-    """What a session and its subagents have spent here so far. Reads their histories."""
+    """Return the total spending of a session and its subagents.
+
+    Reads their histories.
+    """
     spent = Spent()
-    for place, outline in enumerate(session.entries.outlines):
-        if isinstance(outline, RequestOutline | CompactionOutline) and outline.index > session.foreign:
-            spent = spent.after(session.entries[place])
-    for events in [] if session.path is None else children_of(session.path):
-        with suppress(FoldlineError):  # one that cannot be read has nothing to count
-            child = _spent_in(Session.open(events))
-            spent = Spent(spent.steps + child.steps, spent.tokens + child.tokens, spent.cost + child.cost)
+    for position, outline in enumerate(session.entries.outlines):
+        if (
+            isinstance(outline, RequestOutline | CompactionOutline)
+            and outline.index > session.foreign
+        ):
+            spent = spent.after(session.entries[position])
+    if session.path is None:
+        return spent
+    for path in children_of(session.path):
+        with suppress(FoldlineError):  # skip unreadable sessions
+            child = _spent_in(Session.open(path))
+            spent = Spent(
+                spent.steps + child.steps,
+                spent.tokens + child.tokens,
+                spent.cost + child.cost,
+            )
     return spent
 
 
 @dataclass
 class Bounds:
-    """Holds a session to its limits."""
+    """Enforces a session's limits."""
 
     limits: Limits = field(default_factory=Limits)
-    called: Mapping[str, str] = field(default_factory=dict)
-    """What sets one of them, where that is not the setting of its name."""
-    then: str = "/retry continues"
-    """What to do after a turn that was ended, as the end of a sentence."""
-    above: "Bounds | None" = None
-    """Those of the agent that a subagent works for: what it spends counts there, too."""
+    setting_names: Mapping[str, str] = field(default_factory=dict)
+    """Names of the settings that set the limits, by limit.
+
+    By default, the name of a limit's setting is `limits.` followed by the name of the limit.
+    """
+    advice: str = RETRY
+    """What the user can do after a limit has stopped a turn, as a clause."""
+    parent: "Bounds | None" = None
+    """Limits of a subagent's parent. The subagent's requests also count towards these."""
     summaries: int = 0
-    """Requests that were made for summaries so far."""
+    """Number of requests for summaries so far."""
     reached: bool = False
-    """Whether the newest turn was ended by one."""
+    """Whether a limit has stopped the newest turn."""
     _session: Spent | None = None
-    """None until somebody asks: the history is read for it."""
+    """Total of the session.
+
+    None until a limit needs it, because the history must be read to compute it.
+    """
     _turn: Spent = field(default_factory=Spent)
-    _said: str = ""
-    """The model whose price is not known, once that was said."""
+    _unpriced_model: str = ""
+    """Model that was named in the last warning about an unknown price."""
 
     def on_entry(self, entry: Entry) -> None:
-        """Counts what was appended; compactions were counted when their drafts were written."""
+        """Count the request that an appended entry records.
+
+        Compactions are skipped, because they were counted when they were drafted.
+        """
         if not isinstance(entry, Compaction):
-            self._count(lambda spent: spent.after(entry))
+            self._add(lambda spent: spent.after(entry))
 
     def on_summary(self, model: str, usage: Usage | None, estimated: int) -> None:
-        """Counts a request for a summary, whatever becomes of that."""
+        """Count a summary request towards the limits."""
         self.summaries += 1
-        self._count(lambda spent: spent.plus(model, usage, estimated))
+        self._add(lambda spent: spent.plus(model, usage, estimated))
 
-    def _count(self, count: Callable[[Spent], Spent]) -> None:
-        if self.above is not None:
-            self.above._count(count)
+    def _add(self, add: Callable[[Spent], Spent]) -> None:
+        if self.parent is not None:
+            self.parent._add(add)
         if self.limits.turn_tokens or self.limits.turn_cost:
-            self._turn = count(self._turn)
+            self._turn = add(self._turn)
         if self._session is not None:
-            self._session = count(self._session)
+            self._session = add(self._session)
 
-    async def begin_turn(self, state: "AgentState") -> None:
-        """Counts anew for a turn.
+    async def begin_turn(
+        self,
+        session: Session,
+        model: str,
+        warn: Callable[[str], None],
+    ) -> None:
+        """Reset the counts of the turn.
 
         Raises:
-            LimitReached: the session has none left.
+            LimitReached: the session has reached a limit.
         """
         limits = self.limits
-        self._turn, self.reached = Spent(), False
-        if limits.turn_tokens or limits.turn_cost or limits.session_tokens or limits.session_cost:
-            await asyncio.to_thread(price_table)  # read from disk the first time
+        self._turn = Spent()
+        self.reached = False
+        if (
+            limits.turn_tokens
+            or limits.turn_cost
+            or limits.session_tokens
+            or limits.session_cost
+        ):
+            await asyncio.to_thread(price_table)  # reads from disk on the first call
         if not (limits.session_steps or limits.session_tokens or limits.session_cost):
             self._session = None
         elif self._session is None:
-            self._session = await asyncio.to_thread(_spent_in, state.session)
-        model = state.llm.info.id
-        is_set = limits.session_cost or (limits.turn_cost and not limits.cost_is_usual)
-        if is_set and model != self._said and not price_of(model):
-            self._said = model
-            state.warn(
-                f"The price of {model or 'the model'} is not known: limits.turn_cost and limits.session_cost "
-                "do not count it. limits.turn_tokens and limits.session_tokens do."
-            )
-        self.demand(0, 0)
+            self._session = await asyncio.to_thread(_spent_in, session)
+        has_cost_limit = limits.session_cost or (
+            limits.turn_cost and not limits.cost_is_usual
+        )
+        if has_cost_limit and model != self._unpriced_model and not price_of(model):
+            self._unpriced_model = model
+            warn(NO_PRICE.format(model=model or "the model"))
+        self.check(0, 0)
 
-    def demand(self, steps: int, summaries: int) -> None:
-        """Raises LimitReached where nothing is left for a further request.
+    def check(self, steps: int, summaries: int) -> None:
+        """Check the limits before a request.
 
         Args:
-            steps: the requests of this turn, those for summaries included.
-            summaries: how many of them those are.
-        """
-        if self.above is not None:
-            self.above.demand(0, 0)
-        turn, session = self._turn, self._session or Spent()
-        of_these = f" ({summaries} of them for summaries)" if summaries else ""
-        spent = {
-            "turn_steps": (steps, f"{many(steps, 'step')}{of_these}"),
-            "turn_tokens": (turn.tokens, f"{turn.tokens:,} tokens"),
-            "turn_cost": (turn.cost, f"${turn.cost:.2f}"),
-            "session_steps": (session.steps, f"{many(session.steps, 'step')} of this session"),
-            "session_tokens": (session.tokens, f"{session.tokens:,} tokens of this session"),
-            "session_cost": (session.cost, f"${session.cost:.2f} of this session"),
-        }
-        for key, (amount, words) in spent.items():
-            bound = getattr(self.limits, key)
-            if bound and amount >= bound:
-                self.reached = True
-                anew = "raise it in the settings, or begin another session with /new"
-                then = anew if key.startswith("session") else self.then
-                shown = f"${bound:,.2f}" if key.endswith("cost") else f"{bound:,}"
-                raise LimitReached(
-                    f"Stopped after {words}, before the work was done: "
-                    f"{self.called.get(key, f'limits.{key}')} is {shown}; {then}."
-                )
-
-    def stop_loop(self, sentence: str) -> None:
-        """Raises LimitReached: the turn went round in circles."""
-        self.reached = True
-        raise LimitReached(sentence)
-
-
-class LoopWatch:
-    """Notices that the steps of a turn repeat: the same calls with the same results, in cycles of up to three
-    steps."""
-
-    def __init__(self) -> None:
-        self._steps: list[bytes] = []
-
-    async def after_step(self, state: "AgentState", answer: AssistantMessage) -> None:
-        """Asks what to do where a step is one too many of its like; nobody there to ask, the turn ends.
+            steps: number of requests in this turn, including those for summaries.
+            summaries: number of these requests that were for summaries.
 
         Raises:
-            LimitReached: it ends.
+            LimitReached: a limit is reached.
         """
-        times = state.bounds.limits.equal_steps
-        if times < 2:
-            return
-        self._steps.append(_fingerprint(answer, _results(state, answer)))
-        length = _cycle(self._steps, times)
-        if not length:
-            return
-        names = ", ".join(dict.fromkeys(call.name for call in answer.calls))
-        what = f"the same call ({names})" if length == 1 else f"the same {length} steps ({names} the last)"
-        sentence = f"The model made {what} {times} times in a row, each time with the same result"
-        if not state.choices.interactive:
-            state.bounds.stop_loop(f"Stopped: {sentence[:1].lower()}{sentence[1:]}.")
-        self._steps.clear()  # who lets it go on is asked again after as many
-        word = await state.choices.ask(
-            f"{sentence}.",
-            [
-                Option(key="g", label="go on"),
-                Option(key="t", label="tell the model, and go on"),
-                Option(key="s", label="stop here"),
-            ],
-            "\n".join(f"{call.name} {_title(state, call)}" for call in answer.calls),
-        )
-        if word.key == "t":
-            again = f"You made {what} {times} times in a row, each time with the same result."
-            note = f"{again} Try another way, or say what hinders you."
-            await state.session.append(DeveloperMessage(parts=text_parts(note)))
-        elif word.key != "g":
-            state.bounds.stop_loop(f"Stopped by you: {sentence[:1].lower()}{sentence[1:]}. /retry continues.")
+        if self.parent is not None:
+            self.parent.check(0, 0)
+        turn = replace(self._turn, steps=steps)
+        for scope, spent in (("turn", turn), ("session", self._session or Spent())):
+            for unit in ("steps", "tokens", "cost"):
+                limit = getattr(self.limits, f"{scope}_{unit}")
+                amount = getattr(spent, unit)
+                if limit and amount >= limit:
+                    self.reached = True
+                    raise LimitReached(
+                        self._sentence(scope, unit, limit, amount, summaries)
+                    )
 
+    def _sentence(
+        self, scope: str, unit: str, limit: float, amount: float, summaries: int
+    ) -> str:
+        key = f"{scope}_{unit}"
+        setting = self.setting_names.get(key, f"limits.{key}")
+        shown = f"{limit:,}"
+        spent = f"{amount:,} {unit}"
+        if unit == "steps":
+            spent = many(int(amount), "step")
+        elif unit == "cost":
+            shown = f"${limit:,.2f}"
+            spent = f"${amount:.2f}"
+        advice = self.advice
+        if scope == "session":
+            advice = RAISE_LIMIT
+            spent = IN_SESSION.format(amount=spent)
+        elif unit == "steps" and summaries:
+            spent += OF_SUMMARIES.format(count=summaries)
+        return STOPPED.format(spent=spent, setting=setting, limit=shown, advice=advice)
 
-def _title(state: "AgentState", call: ToolCallPart) -> str:
-    """What it is about, as the transcript shows it."""
-    titles = (tool.title(call.parsed()) for tool in state.tools if tool.spec.name == call.name)
-    return with_signs(next(titles, ""))
-
-
-def _results(state: "AgentState", answer: AssistantMessage) -> list[ToolResultMessage]:
-    """The results of its calls, which are the newest there are."""
-    entries = reversed(state.session.entries)
-    results = (entry for entry in entries if isinstance(entry, ToolResultMessage))
-    return list(islice(results, len(answer.calls)))[::-1]
-
-
-def _fingerprint(answer: AssistantMessage, results: Sequence[ToolResultMessage]) -> bytes:
-    """What a step did and what came of it, without what is new each time: the ids of its calls."""
-    calls = [(call.name, call.arguments) for call in answer.calls]
-    said = [(result.is_error, [part.model_dump_json() for part in result.parts]) for result in results]
-    return hashlib.sha256(repr((calls, said)).encode("utf-8", "replace")).digest()
-
-
-def _cycle(steps: Sequence[bytes], times: int) -> int:
-    """How many steps make the cycle that ends the list, repeated so often; 0 where none does."""
-    for length in range(1, _LONGEST_CYCLE + 1):
-        newest = steps[-length * times :]
-        if len(newest) == length * times and all(
-            step == newest[place % length] for place, step in enumerate(newest)
-        ):
-            return length
-    return 0
+    def stop_loop(self, sentence: str) -> None:
+        """Raise `LimitReached` with this message, because the turn repeats itself."""
+        self.reached = True
+        raise LimitReached(sentence)

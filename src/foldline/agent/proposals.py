@@ -1,74 +1,95 @@
-"""The proposal that waits for the user's decision, and the draft of the next one made in the background."""
+"""The proposal that waits for the user's decision, and the background draft of the next compaction."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Literal, NamedTuple
 
-from foldline.compaction import CompactionFailed, CompactionStrategy, Progress, Proposal, RedraftOptions
-from foldline.context.projection import Projection
+from foldline.compaction import (
+    CompactionFailed,
+    CompactionStrategy,
+    Progress,
+    Proposal,
+    RedraftOptions,
+)
 from foldline.llm import LLM
-from foldline.protocol import Cause, FoldlineError, events, operations
+from foldline.protocol import FoldlineError, events, operations
 from foldline.protocol.events import Event
+from foldline.view.projection import Projection
 
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """Commit this proposal: the one the user saw, also where a revision of it was finished since."""
-
-    proposal: Proposal
+NOT_WAITING = "This proposal has been replaced or closed. Look at the current one."
+STALE = "The draft was made for a different cut or focus. Draft it again first."
+NOT_DRAFTED = (
+    "The next compaction could not be prepared. {failure} "
+    "It will be drafted when the window is full."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Redraft:
-    """Draft it again."""
+    """Draft the proposal again."""
 
     options: RedraftOptions
     focus: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
-    """Throw it away."""
+Decision = Proposal | Redraft | None
+"""The user's decision: the proposal to commit, as the user saw it, or another draft.
 
-
-Decision = Apply | Redraft | Discard
+None discards the proposal.
+"""
 
 
 class PendingProposal:
-    """At most one proposal waits. Revising it asks no model and commits nothing."""
+    """The proposal that waits for the user's decision, if there is one.
+
+    Revising the proposal calls no model and commits nothing.
+    """
 
     def __init__(self) -> None:
         self.emit: Callable[[Event], None] = lambda _: None
         self.proposal: Proposal | None = None
         self.focus: str | None = None
-        """What the next draft of it should dwell on."""
+        """Topic that the next draft should focus on, if any."""
         self.drafting = False
-        """Whether a compaction is being drafted, or decided about."""
+        """Whether a compaction is being drafted or waits for a decision."""
         self.held = False
-        """Whether the user looks at the compaction that is being drafted: its commit waits for a decision."""
+        """Whether the current draft needs a decision before it is committed, because the user is viewing it.
+        """
         self.declined: object = False
-        """The newest change of the view when the user threw away a draft nobody had asked for."""
+        """The newest change to the view when the user last discarded an automatic draft.
+
+        False before that."""
         self._decision: asyncio.Future[Decision] | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether a running task waits for the decision."""
+        """Whether a running task is waiting for the decision."""
         return self._decision is not None and not self._decision.done()
 
     def keep(self, proposal: Proposal, focus: str | None) -> None:
-        """Show it. It stays until it is applied, thrown away or replaced by another one."""
+        """Show a proposal until it is applied, discarded or replaced."""
         self.focus = focus
         self._set(proposal)
 
     def usable(self, projection: Projection) -> Proposal | None:
-        """The proposal that was kept, where it can still be applied as it is."""
-        kept = self.proposal
-        return kept if kept and kept.state != "stale" and kept.fits(projection) else None
+        """Return the proposal if it can be applied without changes."""
+        proposal = self.proposal
+        if (
+            proposal is None
+            or proposal.state == "stale"
+            or not proposal.fits(projection)
+        ):
+            return None
+        return proposal
 
     async def decision(self, proposal: Proposal, focus: str | None) -> Decision:
-        """Show it and wait for the user's decision. Cancelled, the proposal is kept."""
+        """Show a proposal and wait for the user's decision.
+
+        If the wait is cancelled, the proposal is kept.
+        """
         self._decision = asyncio.get_running_loop().create_future()
         self.keep(proposal, focus)
         try:
@@ -77,99 +98,131 @@ class PendingProposal:
             self._decision = None
 
     def decide(self, decision: Decision) -> bool:
-        """Pass the decision on; whether a task waited for it."""
-        waiting = self._decision
-        if waiting is None or waiting.done():
+        """Deliver a decision to the task that waits for it.
+
+        Returns:
+            Whether a task was waiting for the decision.
+        """
+        future = self._decision
+        if future is None or future.done():
             return False
-        waiting.set_result(decision)
+        future.set_result(decision)
         return True
 
     def discard(self, projection: Projection) -> None:
-        """Throw the proposal away, whether a task waits for it or not."""
-        if not self.decide(Discard()) and self.proposal and self.proposal.entry.reason != "manual":
+        """Discard the proposal, even if no task waits for the decision."""
+        if (
+            not self.decide(None)
+            and self.proposal
+            and self.proposal.entry.reason != "manual"
+        ):
             self.declined = projection.newest_change
         self.close(applied=False)
 
     def close(self, *, applied: bool) -> None:
-        """Take the proposal off: it was committed, or thrown away."""
+        """Remove the proposal after it has been committed or discarded."""
         if self.proposal is not None:
-            closed, self.proposal = self.proposal, None
-            self.emit(events.ProposalClosed(proposal=closed.id, applied=applied))
+            identity = self.proposal.id
+            self.proposal = None
+            self.emit(events.ProposalClosed(proposal=identity, applied=applied))
 
-    def let_go(self, projection: Projection) -> None:
-        """Throw it away where the view is no longer the one it was made for."""
-        if self.proposal is not None and not self.waits and not self.proposal.fits(projection):
+    def drop_outdated(self, projection: Projection) -> None:
+        """Discard the proposal if it was made for another view."""
+        if (
+            self.proposal is not None
+            and not self.waits
+            and not self.proposal.fits(projection)
+        ):
             self.close(applied=False)
 
     async def follow(self, projection: Projection, size: int) -> None:
-        """Make it the same compaction of the grown view. `size`: of the next request, in tokens."""
-        kept = self.proposal
-        if kept is None or self.waits or len(kept.view) == len(projection.view):
+        """Adapt the proposal to a view that has grown.
+
+        Args:
+            size: size of the next request, in tokens.
+        """
+        proposal = self.proposal
+        if proposal is None or self.waits or len(proposal.view) == len(projection.view):
             return
-        try:
-            made = await asyncio.to_thread(kept.grown, projection, kept.entry.reason, size)
-        except CompactionFailed:
-            made = None
-        if self.proposal is not kept or self.drafting:
-            return  # it was decided on since
-        if made is None or not made.fits(projection):
+        adapted = None
+        with suppress(CompactionFailed):
+            adapted = await asyncio.to_thread(
+                proposal.grown, projection, proposal.entry.reason, size
+            )
+        if self.proposal is not proposal or self.drafting:
+            return  # the user has decided in the meantime
+        if adapted is None or not adapted.fits(projection):
             self.close(applied=False)
         else:
-            self._set(replace(made, id=kept.id))  # to the user it is the same one
+            # To the user, it is still the same proposal.
+            self._set(replace(adapted, id=proposal.id))
 
     def demand(self, identity: str) -> Proposal:
-        """The proposal of this identity.
+        """Return the proposal with this id.
 
         Raises:
-            FoldlineError: another one waits, or none.
+            FoldlineError: no proposal with this id is waiting.
         """
         if self.proposal is None or self.proposal.id != identity:
-            raise FoldlineError("This proposal is no longer the one that waits: look at it again.")
+            raise FoldlineError(NOT_WAITING)
         return self.proposal
 
-    async def revise(self, asked: operations.ReviseProposal) -> None:
-        """Another text, other pins, another cut, another focus. Raises FoldlineError where that cannot be."""
-        made = self.demand(asked.proposal)
-        if asked.notes is not None or asked.pins is not None or asked.ledger:
-            pins = None if asked.pins is None else frozenset(asked.pins)
-            made = await asyncio.to_thread(made.revised, notes=asked.notes, pins=pins, ledger=asked.ledger)
-        if asked.first_kept_index is not None:
-            made = await asyncio.to_thread(made.moved, asked.first_kept_index)
-        self.demand(asked.proposal)  # another one may have come while this was worked out
-        if asked.focus is not None and asked.focus != self.focus:
-            self.focus = asked.focus or None
-            made = made.out_of_date()
-        self._set(made)
-
-    def options(self, guidance: str | None, projection: Projection) -> RedraftOptions:
-        """What the next draft keeps: the cut and pins of this proposal, as long as the view holds them."""
-        made = self.proposal
-        if made is None:
-            return RedraftOptions(guidance=guidance)
-        earlier = made.notes if guidance else None
-        if not made.fits(projection):
-            return RedraftOptions(guidance=guidance, earlier_draft=earlier)
-        return RedraftOptions(
-            first_kept_index=made.cut.first_kept_index if made.cut else None,
-            guidance=guidance,
-            earlier_draft=earlier,
-            pins=made.pins,
-        )
-
     def demand_current(self, identity: str) -> Proposal:
-        """The proposal of this identity, as it may be applied.
+        """Return the proposal with this id, ready to be applied.
 
         Raises:
-            FoldlineError: it is another one, or its draft was made for another cut or focus.
+            FoldlineError: no proposal with this id is waiting, or its cut or focus has changed since it was
+                drafted.
         """
-        made = self.demand(identity)
-        if made.state == "stale":
-            raise CompactionFailed("The draft was made for another cut or focus: draft it again first.")
-        return made
+        proposal = self.demand(identity)
+        if proposal.state == "stale":
+            raise CompactionFailed(STALE)
+        return proposal
+
+    async def revise(self, revision: operations.ReviseProposal) -> None:
+        """Change the proposal's text, pins, cut or focus.
+
+        Raises:
+            FoldlineError: the change is not possible.
+        """
+        proposal = self.demand(revision.proposal)
+        if revision.notes is not None or revision.pins is not None or revision.ledger:
+            proposal = await asyncio.to_thread(
+                proposal.revised,
+                notes=revision.notes,
+                pins=None if revision.pins is None else frozenset(revision.pins),
+                ledger=revision.ledger,
+            )
+        if revision.first_kept_index is not None:
+            proposal = await asyncio.to_thread(
+                proposal.moved, revision.first_kept_index
+            )
+        self.demand(revision.proposal)  # it may have been replaced in the meantime
+        if revision.focus is not None and revision.focus != self.focus:
+            self.focus = revision.focus or None
+            proposal = proposal.out_of_date()
+        self._set(proposal)
+
+    def options(self, guidance: str | None, projection: Projection) -> RedraftOptions:
+        """Return options for the next draft.
+
+        The cut and the pins of the current proposal are kept if the proposal fits the view.
+        """
+        proposal = self.proposal
+        if proposal is None:
+            return RedraftOptions(guidance=guidance)
+        options = RedraftOptions(
+            guidance=guidance,
+            earlier_draft=proposal.notes if guidance else None,
+        )
+        if not proposal.fits(projection):
+            return options
+        first_kept_index = proposal.cut.first_kept_index if proposal.cut else None
+        return replace(options, first_kept_index=first_kept_index, pins=proposal.pins)
 
     def _set(self, proposal: Proposal) -> None:
         self.proposal = proposal
-        entry, outline = proposal.entry, proposal.outline
+        entry, sizes = proposal.entry, proposal.sizes
         self.emit(
             events.ProposalReady(
                 proposal=proposal.id,
@@ -177,8 +230,8 @@ class PendingProposal:
                 state=proposal.state,
                 waits=self.waits,
                 tokens_before=entry.tokens_before,
-                tokens_after=outline.tokens_after,
-                compacted=outline.compacted,
+                tokens_after=sizes.tokens_after,
+                compacted=sizes.compacted,
                 kept=proposal.kept,
                 summary=entry.summary,
                 facts=proposal.audit.facts,
@@ -189,15 +242,18 @@ class PendingProposal:
 
 Draft = Callable[[Progress], Awaitable[Proposal | None]]
 
-_TELL_EACH = 50
-"""Estimated tokens between two reports of how long the draft is."""
+_REPORT_STEP = 50
+"""A draft's progress is reported each time it has grown by this many estimated tokens."""
 
 
 class Basis(NamedTuple):
-    """What a draft is made from. While it is the same, the view has only grown, and the cut stands."""
+    """The inputs of a draft.
+
+    As long as they stay the same, the view only grows, and the draft's cut stays valid.
+    """
 
     change: object
-    """The newest change of the view."""
+    """The newest change to the view."""
     strategy: CompactionStrategy
     writer: LLM
 
@@ -206,25 +262,27 @@ class Basis(NamedTuple):
 
 
 class BackgroundDraft:
-    """At most one draft, being written or ready. `on` is whether any is begun."""
+    """The draft that is being written or is ready in the background, if there is one."""
 
     def __init__(self, *, on: bool = True) -> None:
         self.on = on
+        """Whether to draft in the background at all."""
         self.emit: Callable[[Event], None] = lambda _: None
         self.declined: object = False
-        """The newest change of the view when the user stopped a draft."""
+        """The newest change to the view when the user last stopped a draft.
+
+        False before that."""
         self.overdue = False
-        """Whether the moment to commit it has come before it was written: a task is done, or a turn."""
-        self.cause: Cause = ""
-        """What had that moment come."""
+        """Whether the draft was needed at the end of a task or turn, but was not ready."""
         self.on_ready: Callable[[], None] = lambda: None
-        """Called once one that is overdue is there."""
+        """Called once an overdue draft is ready."""
         self._basis: Basis | None = None
         self._task: asyncio.Task[Proposal | None] | None = None
         self._listener: Progress | None = None
-        """Who hears of the draft, once a compaction waits for it."""
-        self._written: list[str] = []
-        self._drafted = self._told = 0
+        """Progress callback of the compaction that is waiting for the draft."""
+        self._deltas: list[str] = []
+        self._drafted_tokens = 0
+        self._reported_tokens = 0
 
     @property
     def drafting(self) -> bool:
@@ -232,107 +290,143 @@ class BackgroundDraft:
 
     @property
     def ready(self) -> bool:
-        return self._task is not None and self._task.done() and _made_by(self._task) is not None
+        return (
+            self._task is not None
+            and self._task.done()
+            and _result(self._task) is not None
+        )
 
-    def serves(self, now: Basis) -> bool:
-        """Whether a draft was begun for this; one that came to nothing is not tried again."""
-        return self._basis is not None and self._basis.is_same(now)
+    def serves(self, basis: Basis) -> bool:
+        """Return whether a draft was started with these inputs, even if it failed.
+
+        Failed drafts are not tried again.
+        """
+        return self._basis is not None and self._basis.is_same(basis)
 
     def on_entry(self, change: object) -> None:
-        """Give up a draft that was made for another view. `change`: the newest change of this one."""
+        """Drop the draft if it was made for another view.
+
+        Args:
+            change: newest change to the current view.
+        """
         if self._basis is not None and self._basis.change is not change:
             self.drop()
 
     def begin(self, basis: Basis, draft: Draft) -> None:
-        """Draft in the background, instead of what was begun before."""
+        """Start a draft, which replaces any earlier one."""
         self.drop()
         self._basis = basis
         self._task = asyncio.create_task(self._run(draft))
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_end)
 
-    async def take(self, now: Basis, progress: Progress) -> Proposal | None:
-        """The draft for this view, once it is written; None where there is none or it fails."""
-        if self._task is None or not self.serves(now):
+    async def take(self, basis: Basis, progress: Progress) -> Proposal | None:
+        """Wait for the draft with these inputs and return it.
+
+        Returns:
+            None if there is no such draft, or if it failed.
+        """
+        if self._task is None or not self.serves(basis):
             self.drop()
             return None
         if self.drafting:
             self._listener = progress
-            delta = "".join(self._written)
-            progress(events.CompactionProgress(stage="draft", delta=delta, drafted_tokens=self._drafted))
+            event = events.CompactionProgress(
+                stage="draft",
+                delta="".join(self._deltas),
+                drafted_tokens=self._drafted_tokens,
+            )
+            progress(event)
         try:
             return await self._task
         except asyncio.CancelledError:
-            waits = asyncio.current_task()
-            if waits is None or waits.cancelling():
+            current = asyncio.current_task()
+            if current is None or current.cancelling():
                 raise
             return None  # only the draft was cancelled
         finally:
             self.drop()
 
     def drop(self) -> None:
-        """Give the draft up; one that is still being written is cancelled."""
-        task, self._task, self._basis, self._listener = self._task, None, None, None
-        self._written, self._drafted, self._told = [], 0, 0
-        self.overdue, self.cause = False, ""
+        """Discard the draft.
+
+        If it is still being written, cancel it.
+        """
+        task = self._task
+        self._task = None
+        self._basis = None
+        self._listener = None
+        self._deltas = []
+        self._drafted_tokens = 0
+        self._reported_tokens = 0
+        self.overdue = False
         if task is not None:
             task.cancel()
-            self._tell("gone")
+            self._report("gone")
 
     def refuse(self, change: object) -> None:
-        """Stop the draft for the user; none is begun before something else changes the view."""
+        """Stop drafting at the user's request.
+
+        Args:
+            change: newest change to the view. No draft is started until the view has changed again.
+        """
         self.declined = change
         if self.drafting and self._listener is None:
             self.drop()
 
     async def aclose(self) -> None:
-        """Cancel it and wait for its end."""
+        """Cancel the draft and wait until its task has ended."""
         task = self._task
         self.drop()
         if task is not None:
             await asyncio.wait([task])
 
     async def _run(self, draft: Draft) -> Proposal | None:
-        self._tell("drafting")
+        self._report("drafting")
         try:
-            made = await draft(self._on_progress)
+            proposal = await draft(self._on_progress)
         except FoldlineError as failure:
-            self._tell("gone")
+            self._report("gone")
             if self._listener is None:
-                late = "It is drafted when the window is full."
-                self.emit(
-                    events.Notice(text=f"The next compaction could not be drafted ahead. {failure} {late}")
-                )
+                text = NOT_DRAFTED.format(failure=failure)
+                self.emit(events.Notice(text=text))
             return None
-        if made is None:
-            self._tell("gone")
-        else:
-            self._tell("ready", made)
-        return made
+        self._report("gone" if proposal is None else "ready", proposal)
+        return proposal
 
-    def _ended(self, task: asyncio.Task[Proposal | None]) -> None:
-        if _made_by(task) and task is self._task and self.overdue and self._listener is None:
+    def _on_end(self, task: asyncio.Task[Proposal | None]) -> None:
+        proposal = _result(task)  # this also marks an exception as retrieved
+        if proposal and self.overdue and task is self._task and self._listener is None:
             self.on_ready()
 
     def _on_progress(self, event: events.CompactionProgress | events.Retrying) -> None:
         if self._listener is not None:
             self._listener(event)
         elif isinstance(event, events.Retrying):
-            self._written.clear()
+            self._deltas.clear()
         else:
-            self._written.append(event.delta)
-            self._drafted = max(self._drafted, event.drafted_tokens)
-            if self._drafted - self._told >= _TELL_EACH:
-                self._tell("drafting")
+            self._deltas.append(event.delta)
+            self._drafted_tokens = max(self._drafted_tokens, event.drafted_tokens)
+            if self._drafted_tokens - self._reported_tokens >= _REPORT_STEP:
+                self._report("drafting")
 
-    def _tell(self, state: Literal["drafting", "ready", "gone"], made: Proposal | None = None) -> None:
-        self._told = self._drafted
-        before, after = (made.entry.tokens_before, made.entry.tokens_after) if made else (0, 0)
-        self.emit(
-            events.DraftAhead(
-                state=state, drafted_tokens=self._drafted, tokens_before=before, tokens_after=after
-            )
-        )
+    def _report(
+        self,
+        state: Literal["drafting", "ready", "gone"],
+        proposal: Proposal | None = None,
+    ) -> None:
+        self._reported_tokens = self._drafted_tokens
+        event = events.DraftAhead(state=state, drafted_tokens=self._drafted_tokens)
+        if proposal is not None:
+            sizes = {
+                "tokens_before": proposal.entry.tokens_before,
+                "tokens_after": proposal.entry.tokens_after,
+            }
+            event = event.model_copy(update=sizes)
+        self.emit(event)
 
 
-def _made_by(ended: asyncio.Task[Proposal | None]) -> Proposal | None:
-    return None if ended.cancelled() or ended.exception() else ended.result()
+def _result(task: asyncio.Task[Proposal | None]) -> Proposal | None:
+    """Return the proposal that a finished task made, if it made one."""
+    if task.cancelled() or task.exception():
+        return None
+    return task.result()

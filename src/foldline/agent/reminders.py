@@ -1,57 +1,89 @@
-"""What the model is reminded of before a request: the mode plan, and the todo list, where its view no longer
-says them. Both are read from the history, so that no compaction or restart changes them."""
+"""Reminds the model of plan mode and of the to-do list before a request.
+
+A reminder is sent only if the view does not contain it. Both reminders are derived from the history, so they
+survive compactions and restarts.
+"""
 
 from collections.abc import Iterator
 from typing import Final
 
-from foldline.context.outline import MessageOutline
-from foldline.context.todos import newest_list
-from foldline.context.view import STANDING
+from foldline.memory.todos import newest_list
 from foldline.protocol import DeveloperMessage, text_parts
+from foldline.view.items import STANDING
+from foldline.view.outline import MessageOutline
 
 from .state import AgentState
 from .tools.history import todo_lines
 
-_PLANNING: Final = (
-    "The mode is plan now. Look around with the tools that read: nothing is changed, and no command runs. "
-    "Ask with `ask_user` what only the user can decide. Then hand in the whole plan with the tool `plan`: "
-    "the steps in order, the files they change, and how the outcome is checked."
+PLAN_MODE: Final = (
+    "Plan mode is on. Explore with tools that read: tools cannot change anything or run commands. "
+    "Use `ask_user` for questions that only the user can decide. Then submit the whole plan with the `plan` "
+    "tool: the steps in order, the files they change, and how to check the result."
 )
-_OVER: Final = "The mode plan is over, and no plan was accepted. Go by what the user asks now."
-_OF_CHILD: Final = ("The mode is plan: nothing is changed, and no command runs.", "The mode plan is over.")
-"""What a subagent is told, which neither plans nor asks."""
-_LIST: Final = "The todo list as it is now, with what was done before:\n"
+PLAN_MODE_OVER: Final = (
+    "Plan mode is off, and no plan was accepted. Do what the user asks now."
+)
+_SUBAGENT_PLAN_MODE: Final = (
+    "Plan mode is on: tools cannot change anything or run commands."
+)
+"""Reminder for a subagent, which can neither submit plans nor ask the user."""
+_SUBAGENT_PLAN_MODE_OVER: Final = "Plan mode is off."
+_TODO_HEAD: Final = "The current todo list, including completed items:\n"
 
 
 def reminders(state: AgentState) -> list[DeveloperMessage]:
-    """What is missing. Looks only where the mode, or the view, is another than it was last."""
-    seen, now = state.reminded_at, (state.policy.mode == "plan", state.projection.newest_change)
-    state.reminded_at = now
-    return [] if seen == now else [*_of_mode(state), *_of_list(state)]
+    """Return the reminders that the view lacks.
+
+    The view is checked only after the mode or the view has changed.
+    """
+    current = (state.policy.mode == "plan", state.projection.newest_change)
+    if state.reminders_checked == current:
+        return []
+    state.reminders_checked = current
+    return [*_mode_reminders(state), *_todo_reminders(state)]
 
 
-def _of_mode(state: AgentState) -> Iterator[DeveloperMessage]:
-    projection, plans = state.projection, state.policy.mode == "plan"
-    planning, over = (_PLANNING, _OVER) if state.parent is None else _OF_CHILD
-    said = (o for o in reversed(projection.entries.outlines) if isinstance(o, MessageOutline))
-    said = (o for o in said if o.origin in ("mode", "plan") and projection.fate(o.index).kind in STANDING)
-    newest = next(said, None)
-    entry = projection.entry(newest.index) if newest is not None else None
-    told = isinstance(entry, DeveloperMessage) and entry.text == planning
-    if plans and not (told and entry is not None and projection.fate(entry.index).kind == "live"):
+def _mode_reminders(state: AgentState) -> Iterator[DeveloperMessage]:
+    planning, over = PLAN_MODE, PLAN_MODE_OVER
+    if state.parent is not None:
+        planning, over = _SUBAGENT_PLAN_MODE, _SUBAGENT_PLAN_MODE_OVER
+    newest = _newest_mode_outline(state)
+    was_planning = False
+    is_in_view = False
+    if newest is not None:
+        entry = state.projection.entry(newest.index)
+        was_planning = isinstance(entry, DeveloperMessage) and entry.text == planning
+        is_in_view = state.projection.fate(newest.index).kind == "live"
+    is_planning = state.policy.mode == "plan"
+    if is_planning and not (was_planning and is_in_view):
         yield DeveloperMessage(origin="mode", parts=text_parts(planning))
-    elif told and not plans:
+    elif was_planning and not is_planning:
         yield DeveloperMessage(origin="mode", parts=text_parts(over))
 
 
-def _of_list(state: AgentState) -> Iterator[DeveloperMessage]:
-    """The list, where something is open and neither its call nor such a note is in the view whole."""
+def _newest_mode_outline(state: AgentState) -> MessageOutline | None:
+    """Return the outline of the newest message about the mode or the plan."""
+    projection = state.projection
+    for outline in reversed(projection.entries.outlines):
+        if not isinstance(outline, MessageOutline) or outline.origin not in (
+            "mode",
+            "plan",
+        ):
+            continue
+        if projection.fate(outline.index).kind in STANDING:
+            return outline
+    return None
+
+
+def _todo_reminders(state: AgentState) -> Iterator[DeveloperMessage]:
+    """Yield the to-do list if the view does not contain it."""
     projection = state.projection
     index, todos = newest_list(projection)
     if not any(todo.is_open for todo in todos) or projection.fate(index).kind == "live":
         return
-    note = DeveloperMessage(origin="todo", parts=text_parts(_LIST + "\n".join(todo_lines(todos))))
-    notes = (item for item in reversed(projection.view) if item.outline.origin == "todo")
-    newest = next(notes, None)
-    if newest is None or newest.index < index or newest.message.text != note.text:
-        yield note
+    lines = "\n".join(todo_lines(todos))
+    reminder = DeveloperMessage(origin="todo", parts=text_parts(_TODO_HEAD + lines))
+    items = reversed(projection.view)
+    newest = next((item for item in items if item.outline.origin == "todo"), None)
+    if newest is None or newest.index < index or newest.message.text != reminder.text:
+        yield reminder

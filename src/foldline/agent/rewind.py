@@ -1,118 +1,199 @@
-"""Going back to a checkpoint: what it would do, doing it for the view and for files, and taking it back."""
+"""Rewinds the view and files to a checkpoint; also previews and reverses rewinds."""
 
 import asyncio
 import dataclasses
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from foldline.compaction import load_prompt
-from foldline.context.budget import Size
-from foldline.context.numbers import some
-from foldline.context.rewind_points import (
-    FileChange,
-    Images,
-    Look,
-    Unreadable,
-    by_path,
-    changes_back,
-    changes_to,
-    held_at,
-    settled_index,
-)
-from foldline.context.weight import view_size
 from foldline.data import real_path
 from foldline.files import folder_at, opened, read_regular, status_in
 from foldline.history import Contents, Session
 from foldline.history.contents import LARGEST_KEPT
 from foldline.history.session import finished
+from foldline.past.rewind_points import (
+    FileChange,
+    Images,
+    ReadContent,
+    Unreadable,
+    by_path,
+    changes_back,
+    changes_to,
+    content_at,
+    settled_index,
+)
 from foldline.protocol import (
     Checkpoint,
     FileImage,
     FoldlineError,
     Revert,
-    events,
     is_typed,
     operations,
     system_words,
 )
+from foldline.text.harmless import escaped_line
+from foldline.text.numbers import some
+from foldline.view.budget import Size
+from foldline.view.weight import view_size
 
-from .branches import note_on_left
 from .state import AgentState, FileStamps
 from .tools import ToolFailure
-from .tools.files import change as change_of
-from .tools.files import replace
+from .tools.files import replace, unified_diff
 from .tools.history import Dmail
-from .tools.text import decoded, is_binary, one_line
+from .tools.text import decoded, is_binary
+
+NOTHING_SELECTED = "Nothing selected to restore."
+NO_ENTRY = "There is no entry {index} in this session."
+NO_CHECKPOINT = "There is no checkpoint {id} in this session."
+RESTORED = "Restored: {paths}."
+REMOVED = "Removed: {paths}."
+KEPT = "{path} was kept: {reason}."
+UNCHANGED = "No files to restore: all of them already match that point."
+LINK_CHANGED = "a link now points to a different folder"
+NOT_A_FILE = "it is no longer a regular file"
+UNREADABLE = "it cannot be read ({reason})"
+FOLDER_GONE = "the working folder no longer exists"
+NOT_SAVED = "its earlier content was not saved"
+CURRENT_NOT_SAVED = "its current content could not be saved"
+CHANGED_BY_OTHERS = "it has been changed outside this session"
+CHANGED_NOW = "it was changed at the same moment"
+NOT_ON_DISK = "This session is not saved on disk, so no file contents were saved."
+NOT_COMPARED = "Cannot be compared: {reason}."
+NOT_TEXT = "Not a text file: {before:,} bytes then, {now:,} now."
+SAME_TEXT = "The text is the same."
+NOT_RECORDED = (
+    "{path} was not changed, because the change could not be recorded ({error})."
+)
+NAME_NOT_TEXT = "{name} was not changed, because its name is not valid text."
+NO_FILES_CHANGED = "No file was changed."
+FILES_STAY = "These files have been changed since then, and stay changed: {paths}."
+
+_RECORD_TIMEOUT = 30.0
+"""Maximum time that a tool waits for its change to be recorded, in seconds.
+
+Recording only takes this long if the program is exiting.
+"""
+Recorder = Callable[[Path, Path, bytes | None, bytes | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What going back to a checkpoint or moment would do now."""
+class RewindPreview:
+    """The effects that a rewind would have now."""
 
     before: Size
-    """The next request now, as the meter shows it."""
+    """Current size of the next request, as shown on the meter."""
     after: Size
-    """The next request after going back, as the meter will show it."""
+    """Size of the next request after the rewind."""
     items: int
-    """Items that would leave the view; negative where a compaction is taken back, too."""
+    """Number of items that would leave the view.
+
+    Negative if a compaction is reversed as well.
+    """
     prompts: int = 0
-    """Typed prompts among them."""
+    """Number of typed prompts among those items."""
     files: Sequence[FileChange] = ()
-    """Those our tools changed since that do not hold what they held then."""
-    come: int = 0
-    """Items that come back from another branch."""
+    """Files that our tools have changed since the checkpoint, and whose content is different now."""
+    returning: int = 0
+    """Number of items that would return from another branch."""
 
     @property
     def changing(self) -> Sequence[FileChange]:
-        """Files that would be put back without a further word."""
+        """Files that would be restored. All others would be kept."""
         return [change for change in self.files if change.kind in ("write", "remove")]
 
-    @property
-    def conflicts(self) -> Sequence[FileChange]:
-        return [change for change in self.files if change.kind == "conflict"]
 
-
-async def foresee(state: AgentState, asked: operations.Rewind) -> Outcome:
-    """What going back there would do. Reads the files, and changes nothing.
+async def foresee(state: AgentState, target: operations.Rewind) -> RewindPreview:
+    """Preview a rewind. Reads the files, but changes nothing.
 
     Raises:
-        FoldlineError: there is no such checkpoint or moment.
+        FoldlineError: there is no such checkpoint or point in the history.
     """
-    projection, index = state.projection, _index_of(state, asked)
-    revert = Revert(checkpoint=asked.checkpoint, moment=asked.moment)
-    after = await asyncio.to_thread(projection.foreseen, revert)
+    projection = state.projection
+    index = _index_of(state, target)
+    revert = Revert(checkpoint=target.checkpoint, moment=target.moment)
+    after = await asyncio.to_thread(projection.with_entries, revert)
     files = await file_changes(state, index)
-    stay = {item.key for item in after.view}
-    prompts = sum(item.key not in stay and is_typed(item.message) for item in projection.view)
-    known = {item.key for item in projection.view}
-    come = 0 if asked.moment is None else sum(item.key not in known for item in after.view)
-    sizes = [view_size(each, overhead=state.overhead) for each in (projection, after)]
-    items = len(projection.view) - len(after.view) + come
-    return Outcome(sizes[0], sizes[1], items, prompts, files, come)
+    keys = {item.key for item in projection.view}
+    keys_after = {item.key for item in after.view}
+    removed = [item for item in projection.view if item.key not in keys_after]
+    returning = 0
+    if target.moment is not None:
+        returning = len(keys_after - keys)
+    return RewindPreview(
+        before=view_size(projection, overhead=state.overhead),
+        after=view_size(after, overhead=state.overhead),
+        items=len(projection.view) - len(after.view) + returning,
+        prompts=sum(is_typed(item.message) for item in removed),
+        files=files,
+        returning=returning,
+    )
 
 
-async def rewind(state: AgentState, asked: operations.Rewind) -> None:
-    """Go back. Once begun it is finished, also when the caller is cancelled.
+# --- rewinding --------------------------------------------------------------------------------------------
+
+
+async def rewind(state: AgentState, target: operations.Rewind) -> None:
+    """Rewind the view, the files, or both.
+
+    Once started, the rewind is completed even if the caller is cancelled.
 
     Raises:
-        FoldlineError: there is no such checkpoint or moment, or nothing that could be put back.
+        FoldlineError: there is no such checkpoint or point in the history, or there is nothing to restore.
     """
-    index = _index_of(state, asked)
-    if not asked.context and not asked.files:
-        raise FoldlineError("Neither context nor files are to go back: nothing was done.")
-    await finished(_rewind(state, asked, index))
+    index = _index_of(state, target)
+    if not target.context and not target.files:
+        raise FoldlineError(NOTHING_SELECTED)
+    await finished(_rewind(state, target, index))
+
+
+async def _rewind(state: AgentState, target: operations.Rewind, index: int) -> None:
+    result = None
+    if target.files:
+        await state.known_files.settled()
+        result = await restore(state, await file_changes(state, index))
+        if not result.done and not target.context:
+            raise FoldlineError(str(result))
+    came_from = (
+        await append_checkpoint(state.session) if result is None else result.came_from
+    )
+    revert = Revert(
+        checkpoint=target.checkpoint if target.moment is None else came_from,
+        context=target.context,
+        files=result is not None and bool(result.done),
+        came_from=came_from,
+        moment=target.moment,
+    )
+    await state.session.append(revert, durable=True)
+    if target.context:
+        await asyncio.to_thread(align_memory, state, index)
+    if result is not None:
+        state.notify(str(result), level=result.level)
+
+
+def _index_of(state: AgentState, target: operations.Rewind) -> int:
+    """Return the index of the first entry to revert."""
+    if target.moment is not None:
+        if state.projection.outline(target.moment) is None:
+            raise FoldlineError(NO_ENTRY, index=target.moment)
+        return target.moment + 1
+    index = state.projection.checkpoint(target.checkpoint)
+    if index is None:
+        raise FoldlineError(NO_CHECKPOINT, id=target.checkpoint)
+    return index
 
 
 async def put_files_back(state: AgentState, revert: Revert) -> None:
-    """Give the files back what a rewind took from them, except those that were changed since."""
-    index = None if revert.came_from is None else state.projection.checkpoint(revert.came_from)
-    if revert.files and index is not None:
+    """Undo the file changes that a rewind made."""
+    if revert.came_from is None or not revert.files:
+        return
+    index = state.projection.checkpoint(revert.came_from)
+    if index is not None:
         await finished(_put_back(state, index))
 
 
@@ -120,264 +201,225 @@ async def _put_back(state: AgentState, index: int) -> None:
     await state.known_files.settled()
     images = tuple(state.projection.images)
     changes = await asyncio.to_thread(changes_back, images, index, _look(state))
-    restored = await _made(state, changes)
-    state.emit(events.Notice(text=str(restored), level=restored.level))
+    result = await restore(state, changes)
+    state.notify(str(result), level=result.level)
 
 
 async def deliver(state: AgentState, dmail: Dmail) -> None:
-    """Back to the checkpoint the model chose, with its message and the request of this turn."""
+    """Rewind to the checkpoint that a D-Mail names, and append the D-Mail's message."""
     index = _index_of(state, operations.Rewind(checkpoint=dmail.checkpoint))
-    view, images = state.projection.view, state.projection.images
-    request = next((item.index for item in reversed(view) if is_typed(item.message)), None)
-    changed = ", ".join(dict.fromkeys(image.path for at, image in images if at >= index))
-    files = f"Files changed since then stay changed: {changed}." if changed else "No file was changed."
-    text = load_prompt("dmail").replace("{files}", files).replace("{message}", dmail.message.strip())
-    revert = Revert(checkpoint=dmail.checkpoint, kept=request, message=text)
+    items = reversed(state.projection.view)
+    prompt = next((item.index for item in items if is_typed(item.message)), None)
+    paths = dict.fromkeys(
+        image.path for at, image in state.projection.images if at >= index
+    )
+    files = NO_FILES_CHANGED
+    if paths:
+        files = FILES_STAY.format(paths=", ".join(paths))
+    text = (
+        load_prompt("dmail")
+        .replace("{files}", files)
+        .replace("{message}", dmail.message.strip())
+    )
+    revert = Revert(checkpoint=dmail.checkpoint, kept=prompt, message=text)
     await state.session.append(revert, durable=True)
     await asyncio.to_thread(align_memory, state, index)
 
 
 def align_memory(state: AgentState, index: int) -> None:
-    """After the view fell back to entry `index`: the model knows of later changed files what they held then,
-    so that an edit of one is held back until it was read again."""
+    """Record that the model knows the files' content as of entry `index`, not their current content.
+
+    Only files that have changed since then are affected. The model cannot edit them until it has read them
+    again.
+    """
     changed = {image.path for at, image in state.projection.images if at >= index}
     for name, records in by_path(state.projection.images).items():
         if name not in changed:
             continue
-        path, content = state.cwd / name, held_at(records, index).content
-        known = None
-        if content is not None and state.session.path is not None:
-            known = Contents(state.session.path.parent).read(content)
-        with suppress(OSError):  # no file can have this name, or a folder on the way may not be entered
-            if content is None:
+        path = state.cwd / name
+        digest = content_at(records, index).content
+        content = None
+        if digest is not None and state.session.path is not None:
+            content = Contents(state.session.path.parent).read(digest)
+        with suppress(OSError):  # an invalid file name, or a folder without access
+            if digest is None:
                 state.known_files.forget(path)
             else:
-                state.known_files.remember(path, known)
+                state.known_files.remember(path, content)
 
 
-async def _rewind(state: AgentState, asked: operations.Rewind, index: int) -> None:
-    note = None
-    if asked.context and state.branch_note:
-        revert = Revert(checkpoint=asked.checkpoint, moment=asked.moment)
-        note = await asyncio.to_thread(note_on_left, state, revert)
-    restored = None
-    if asked.files:
-        restored = await restore(state, index, asked.overwrite)
-    if restored is not None and not restored.done and not asked.context:
-        raise FoldlineError(str(restored))
-    came_from = await place(state.session) if restored is None else restored.came_from
-    revert = Revert(
-        checkpoint=asked.checkpoint if asked.moment is None else came_from,
-        context=asked.context,
-        files=restored is not None and bool(restored.done),
-        came_from=came_from,
-        moment=asked.moment,
-        note=note,
-    )
-    await state.session.append(revert, durable=True)
-    if asked.context:
-        await asyncio.to_thread(align_memory, state, index)
-    if restored is not None:
-        state.emit(events.Notice(text=str(restored), level=restored.level))
-
-
-def _index_of(state: AgentState, asked: operations.Rewind) -> int:
-    """Index of the first entry that is gone back over."""
-    if asked.moment is not None:
-        if state.projection.outline(asked.moment) is None:
-            raise FoldlineError(f"There is no entry {asked.moment} in this session.")
-        return asked.moment + 1
-    index = state.projection.checkpoint(asked.checkpoint)
-    if index is None:
-        raise FoldlineError(f"There is no checkpoint {asked.checkpoint} in this session.")
-    return index
+# --- restoring files --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """What became of the files."""
+class RestoreResult:
+    """The files that were restored, and those that were not."""
 
     came_from: int
-    """Id of the checkpoint that recorded it: the way back."""
+    """Id of the checkpoint before the changes, for undoing them."""
     done: tuple[FileChange, ...] = ()
-    left: tuple[tuple[str, str], ...] = ()
-    """Files that stayed as they are, and why."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Files that were not restored, each with the reason as a clause."""
 
     @property
     def level(self) -> Literal["info", "warning"]:
-        return "warning" if self.left else "info"
+        return "warning" if self.skipped else "info"
 
     def __str__(self) -> str:
-        """For people: `Put back: a.py. b.py stays as it is: changed since by somebody else.`"""
-        written = [change.path for change in self.done if change.target is not None]
-        removed = [change.path for change in self.done if change.target is None]
-        sentences = [f"Put back: {_named(written)}."] if written else []
-        sentences += [f"Removed again: {_named(removed)}."] if removed else []
-        sentences += [f"{one_line(path)} stays as it is: {why}." for path, why in self.left]
-        return " ".join(sentences) or "All files are already as they were."
+        """Describe the result in sentences."""
+        sentences = []
+        written = [
+            escaped_line(change.path)
+            for change in self.done
+            if change.target is not None
+        ]
+        if written:
+            sentences.append(RESTORED.format(paths=some(written)))
+        removed = [
+            escaped_line(change.path) for change in self.done if change.target is None
+        ]
+        if removed:
+            sentences.append(REMOVED.format(paths=some(removed)))
+        sentences += [
+            KEPT.format(path=escaped_line(path), reason=reason)
+            for path, reason in self.skipped
+        ]
+        return " ".join(sentences) or UNCHANGED
 
 
-def _named(paths: Sequence[str]) -> str:
-    return some([*map(one_line, paths)])
+def look_in(cwd: Path) -> ReadContent:
+    """Return a function that computes the digest of a recorded file.
 
-
-def look_in(cwd: Path) -> Look:
-    """Reads what a file in this folder holds now. Unreadable is not missing; no link out is followed."""
+    The function distinguishes unreadable files from missing ones. It does not follow links that lead out of
+    the folder.
+    """
 
     def look(image: FileImage) -> str | Unreadable | None:
         try:
-            real = _recorded_place(image, cwd)
+            real = _recorded_path(image, cwd)
             if Path(real_path(cwd / image.path)) != real:
-                return Unreadable("a link leads elsewhere now")
+                return Unreadable(LINK_CHANGED)
             with folder_at(real.parent) as folder:
                 if not stat.S_ISREG(status_in(folder, real.name).st_mode):
-                    return Unreadable("it is no ordinary file any more")
+                    return Unreadable(NOT_A_FILE)
                 with opened(real.name, folder) as file:
                     return hashlib.file_digest(file, "sha256").hexdigest()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            return Unreadable(f"it cannot be read, {system_words(error)}")
+            return Unreadable(UNREADABLE.format(reason=system_words(error)))
 
     return look
 
 
-def _look(state: AgentState) -> Look:
-    """`look_in` the working folder; if that is gone, its files are not missing."""
+def _look(state: AgentState) -> ReadContent:
+    """Return `look_in` for the working folder.
+
+    If the folder is gone, its files count as unreadable.
+    """
     if state.folder.trouble:
-        return lambda _: Unreadable("the working folder is gone")
+        return lambda _: Unreadable(FOLDER_GONE)
     return look_in(state.cwd)
 
 
-def _recorded_place(image: FileImage, cwd: Path) -> Path:
-    """Where the file lay that is on record: no link led there, and none is followed now."""
+def _recorded_path(image: FileImage, cwd: Path) -> Path:
+    """Return the absolute path of a recorded file.
+
+    Links are not resolved: the recorded path contained none.
+    """
     return Path(os.path.normpath(Path(real_path(cwd), image.link or image.path)))
 
 
 async def file_changes(state: AgentState, index: int) -> list[FileChange]:
-    """What putting the files back to entry `index` would do now."""
-    images, settled = tuple(state.projection.images), settled_index(state.projection)
-    foreign = state.session.foreign
-    return await asyncio.to_thread(changes_to, images, index, _look(state), foreign, settled)
-
-
-@dataclass(frozen=True, slots=True)
-class FileDiff:
-    """What became of a file."""
-
-    path: str
-    diff: str = ""
-    added: int = 0
-    removed: int = 0
-    why: str = ""
-    """Why there is no diff, as a sentence."""
-
-
-async def diffs_since(state: AgentState, index: int = 0) -> list[FileDiff]:
-    """What became of the files that our tools changed since entry `index`, up to what they hold now."""
-    changes = await file_changes(state, index)
-    return await asyncio.to_thread(lambda: [_diff_of(each, state) for each in changes])
-
-
-def _diff_of(found: FileChange, state: AgentState) -> FileDiff:
-    folder = Path() if state.session.path is None else state.session.path.parent
-    try:
-        then = b"" if found.target is None else Contents(folder).read(found.target)
-        now = b"" if found.now is None else read_regular(state.cwd / found.path, LARGEST_KEPT)
-    except OSError as error:
-        return FileDiff(found.path, why=f"It cannot be read: {system_words(error)}.")
-    if found.kind == "unreadable" or then is None:
-        return FileDiff(found.path, why=f"It is not compared: {found.why or 'what it held was not kept'}.")
-    if is_binary(then) or is_binary(now):
-        return FileDiff(found.path, why=f"It is no text: {len(then):,} bytes then, {len(now):,} now.")
-    made = change_of(decoded(then), decoded(now), found.path)
-    return FileDiff(
-        found.path, made.diff, made.added, made.removed, "" if made.diff else "Its text is the same."
+    """Return the changes that restore the files to their content at entry `index`."""
+    return await asyncio.to_thread(
+        changes_to,
+        tuple(state.projection.images),
+        index,
+        _look(state),
+        state.session.foreign,
+        settled_index(state.projection),
     )
 
 
-async def restore(state: AgentState, index: int, overwrite: Collection[str] = ()) -> Restored:
-    """Put the files back to what they held at entry `index`. A conflict stays unless it is in `overwrite`;
-    then its content is kept first.
+async def restore(state: AgentState, changes: Sequence[FileChange]) -> RestoreResult:
+    """Restore files, except those that were changed outside this session.
 
     Raises:
-        FoldlineError: nothing could be recorded; no file was touched.
+        FoldlineError: the changes could not be recorded. No file was changed.
     """
-    await state.known_files.settled()
-    return await _made(state, await file_changes(state, index), overwrite)
-
-
-async def _made(
-    state: AgentState, changes: Sequence[FileChange], overwrite: Collection[str] = ()
-) -> Restored:
     if state.session.path is None:
-        raise FoldlineError("This session is not kept on disk, and no file contents either.")
+        raise FoldlineError(NOT_ON_DISK)
     contents = Contents(state.session.path.parent)
-    wanted, left = [], []
+    planned, skipped = [], []
     for change in changes:
-        hindrance = await asyncio.to_thread(_hindrance, change, overwrite, contents, state.cwd)
-        if hindrance:
-            left.append((change.path, hindrance))
+        obstacle = await asyncio.to_thread(_obstacle, change, contents)
+        if obstacle:
+            skipped.append((change.path, obstacle))
         else:
-            wanted.append(change)
-    came_from = await place(state.session, [_image(change, state.cwd) for change in wanted])
+            planned.append(change)
+    images = [_image(change, state.cwd) for change in planned]
+    came_from = await append_checkpoint(state.session, images)
     done, failed = [], []
-    for change in wanted:
+    for change in planned:
         try:
-            await asyncio.to_thread(_put, change, contents, state)
+            await asyncio.to_thread(_apply_change, change, contents, state)
         except (OSError, FoldlineError) as error:
-            left.append((change.path, _why(error, change.path)))
+            skipped.append((change.path, _reason(error, change.path)))
             failed.append(change)
         else:
             done.append(change)
-    if failed:  # What was announced did not happen, and the record says so.
-        await place(state.session, [_not_made(change).image for change in failed])
-    return Restored(came_from, tuple(done), tuple(left))
+    if failed:  # undo their records
+        await append_checkpoint(
+            state.session, [_reversed_image(change) for change in failed]
+        )
+    return RestoreResult(came_from, tuple(done), tuple(skipped))
 
 
-def _not_made(change: FileChange) -> FileChange:
-    """The record that takes back that of a change."""
-    by_others = change.kind == "conflict"
-    return dataclasses.replace(change, now=change.target, target=change.now, by_others=by_others)
+def _reversed_image(change: FileChange) -> FileImage:
+    """Return a record that undoes the record of a change."""
+    reverse = dataclasses.replace(
+        change, now=change.target, target=change.now, by_others=False
+    )
+    return reverse.image
 
 
-async def place(session: Session, images: Sequence[FileImage] = ()) -> int:
-    """Append a checkpoint; returns its id."""
+async def append_checkpoint(session: Session, images: Sequence[FileImage] = ()) -> int:
+    """Append a checkpoint and return the checkpoint's id."""
     identity = session.projection.next_checkpoint_id
     await session.append(Checkpoint(id=identity, files=tuple(images)), durable=True)
     return identity
 
 
-def _hindrance(change: FileChange, overwrite: Collection[str], contents: Contents, cwd: Path) -> str:
-    """Why a file stays as it is; empty where nothing is in the way. What is overwritten is kept first."""
-    if change.kind == "unreadable":
-        return change.why
-    if change.kind == "conflict" and change.path not in overwrite:
-        return change.why or "changed since by somebody else"
+def _obstacle(change: FileChange, contents: Contents) -> str:
+    """Return why a file is not restored, as a clause.
+
+    Returns an empty string if it is restored.
+
+    A file whose current content was not saved is kept, because the rewind could not be undone.
+    """
+    if change.kind in ("unreadable", "conflict"):
+        return change.why or CHANGED_BY_OTHERS
     if change.target is not None and contents.read(change.target) is None:
-        return "what it held was not kept"
+        return NOT_SAVED
     if change.now is not None and contents.read(change.now) is None:
-        try:
-            contents.keep_file(cwd / change.path)
-        except OSError as error:
-            return _why(error)
-        if contents.read(change.now) is None:
-            return "what it holds now could not be kept"
+        return CURRENT_NOT_SAVED
     return ""
 
 
 def _image(change: FileChange, cwd: Path) -> FileImage:
     mode = None
-    with suppress(OSError):  # gone at this very moment: `_put` will notice
-        mode = None if change.now is None else stat.S_IMODE((cwd / change.path).stat().st_mode)
+    if change.now is not None:
+        with suppress(OSError):  # removed in the meantime: `_apply_change` will notice
+            mode = stat.S_IMODE((cwd / change.path).stat().st_mode)
     return change.image.model_copy(update={"mode": mode})
 
 
-def _put(change: FileChange, contents: Contents, state: AgentState) -> None:
-    """Make the file what it was, provided that it still is what was looked at."""
-    real = _recorded_place(change.image, state.cwd)
+def _apply_change(change: FileChange, contents: Contents, state: AgentState) -> None:
+    """Restore one file, unless it has changed since it was examined."""
+    real = _recorded_path(change.image, state.cwd)
     if look_in(state.cwd)(change.image) != change.now:
-        raise FoldlineError("it changed at this very moment")
+        raise FoldlineError(CHANGED_NOW)
     if change.target is None:
         with folder_at(real.parent) as folder:
             os.unlink(real.name, dir_fd=folder)
@@ -385,103 +427,200 @@ def _put(change: FileChange, contents: Contents, state: AgentState) -> None:
         return
     content = contents.read(change.target)
     if content is None:
-        raise FoldlineError("what it held was not kept")
-    replace(real, content, change.path, None if change.mode is None else change.mode & 0o777)
+        raise FoldlineError(NOT_SAVED)
+    mode = None if change.mode is None else change.mode & 0o777
+    replace(real, content, change.path, mode)
     state.known_files.remember(real, content)
 
 
-def _why(error: Exception, path: str = "") -> str:
-    """The end of a sentence about this file."""
+def _reason(error: Exception, path: str) -> str:
+    """Return the reason for a failure, as a clause about the file."""
     if isinstance(error, OSError):
         return system_words(error)
-    why = str(error).removesuffix(".")
-    return f"it {why.removeprefix(f'{path} ')}" if path and why.startswith(f"{path} ") else why
+    text = str(error).removesuffix(".")
+    if text.startswith(f"{path} "):
+        return f"it {text.removeprefix(f'{path} ')}"
+    return text
+
+
+# --- differences ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """The difference between a file's recorded and current content."""
+
+    path: str
+    diff: str = ""
+    added: int = 0
+    removed: int = 0
+    why: str = ""
+    """Message explaining why there is no diff; empty if there is one."""
+
+
+async def diffs_since(state: AgentState, index: int = 0) -> list[FileDiff]:
+    """Compare changed files with their content at entry `index`."""
+    changes = await file_changes(state, index)
+    return await asyncio.to_thread(
+        lambda: [_diff_of(change, state) for change in changes]
+    )
+
+
+def _diff_of(file: FileChange, state: AgentState) -> FileDiff:
+    folder = Path() if state.session.path is None else state.session.path.parent
+    then: bytes | None = b""
+    now = b""
+    try:
+        if file.target is not None:
+            then = Contents(folder).read(file.target)
+        if file.now is not None:
+            now = read_regular(state.cwd / file.path, LARGEST_KEPT)
+    except OSError as error:
+        reason = UNREADABLE.format(reason=system_words(error))
+        return FileDiff(file.path, why=NOT_COMPARED.format(reason=reason))
+    if file.kind == "unreadable" or then is None:
+        reason = file.why or NOT_SAVED
+        return FileDiff(file.path, why=NOT_COMPARED.format(reason=reason))
+    if is_binary(then) or is_binary(now):
+        why = NOT_TEXT.format(before=len(then), now=len(now))
+        return FileDiff(file.path, why=why)
+    change = unified_diff(decoded(then), decoded(now), file.path)
+    return FileDiff(
+        file.path,
+        change.text,
+        change.added,
+        change.removed,
+        why="" if change.text else SAME_TEXT,
+    )
+
+
+# --- recording --------------------------------------------------------------------------------------------
 
 
 async def record_others_changes(state: AgentState) -> None:
-    """Append a checkpoint with the files that are not as our last record left them, if there are any.
+    """Record the content of files that others have changed since our last record.
 
-    Commands, the user and other agents write to the files that our tools changed. Called before each other
-    checkpoint, it lets a rewind to that one know what they held.
+    Commands, the user and other agents may write to files that our tools have changed. Call this before each
+    checkpoint, so that a rewind to the checkpoint can restore their content.
     """
     session = state.session
     if session.path is None or session.read_only or state.folder.trouble:
         return
-    loop, settled = asyncio.get_running_loop(), settled_index(state.projection)
+    loop = asyncio.get_running_loop()
+    settled = settled_index(state.projection)
 
     def compare() -> None:
-        with state.known_files.lock:  # a subagent may be at work: no record of its own comes in between
-            images = [each for each in state.projection.images if each[0] > session.foreign]
+        with state.known_files.lock:  # otherwise subagents could add records in between
+            own_records = [
+                record
+                for record in state.projection.images
+                if record[0] > session.foreign
+            ]
             stamps = dict(state.file_stamps)
-            changes = _changes_by_others(by_path(images), settled, state.cwd, stamps)
+            changes = _changes_by_others(
+                by_path(own_records), settled, state.cwd, stamps
+            )
             if changes:
-                record = asyncio.run_coroutine_threadsafe(place(session, changes), loop)
+                record = asyncio.run_coroutine_threadsafe(
+                    append_checkpoint(session, changes), loop
+                )
                 with suppress(TimeoutError):
-                    record.result(_PATIENCE)
+                    record.result(_RECORD_TIMEOUT)
             state.file_stamps = stamps
 
     await asyncio.to_thread(compare)
 
 
 def _changes_by_others(
-    files: Mapping[str, Images], settled: int, cwd: Path, stamps: FileStamps
+    files: Mapping[str, Images],
+    settled: int,
+    cwd: Path,
+    stamps: FileStamps,
 ) -> list[FileImage]:
-    look, images = look_in(cwd), []
+    """Return new records for files that others have changed, and update the file stamps."""
+    look = look_in(cwd)
+    images = []
     for path, records in files.items():
         stamp = _stamp(cwd / path)
         if stamps.get(path) == stamp:
             continue
-        at, last = records[-1]
+        index, last = records[-1]
         now = look(last)
         if isinstance(now, Unreadable):
             continue
         stamps[path] = stamp
         if now == last.after:
             continue
-        if at > settled and now == last.before:  # a crash: the change was not made
-            images.append(last.model_copy(update={"before": last.after, "after": last.before}))
+        if (
+            index > settled and now == last.before
+        ):  # after a crash, the change had not been made
+            image = last.model_copy(update={"before": last.after, "after": last.before})
         else:
-            images.append(FileImage(path=path, before=now, after=now, link=last.link, by_others=True))
+            image = FileImage(
+                path=path,
+                before=now,
+                after=now,
+                link=last.link,
+                by_others=True,
+            )
+        images.append(image)
     return images
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
     try:
-        status = os.stat(path)  # noqa: PTH116 - a path that cannot be one raises ValueError
+        status = os.stat(path)  # noqa: PTH116 - an impossible path raises ValueError
     except (OSError, ValueError):
         return ()
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-Recorder = Callable[[Path, Path, bytes | None, bytes | None], None]
-_PATIENCE = 30.0
-"""Seconds that a tool waits for the record. Only a program that is coming to its end takes so long."""
-
-
 def recorder(session: Session) -> Recorder:
-    """What records the changes of files in this session; called in a tool's thread, from a running loop."""
+    """Return a function that records file changes in this session.
+
+    Tools call the function in their threads. `recorder` itself must be called while the event loop is
+    running.
+    """
     loop = asyncio.get_running_loop()
 
-    def record(path: Path, real: Path, before: bytes | None, after: bytes | None) -> None:
+    def record(
+        path: Path,
+        real: Path,
+        before: bytes | None,
+        after: bytes | None,
+    ) -> None:
         if session.path is None or session.read_only:
-            return  # it keeps nothing else either
+            return  # such a session cannot record anything
         try:
-            image = _kept(session, path, real, before, after)
-            appended = asyncio.run_coroutine_threadsafe(place(session, [image]), loop)
-            appended.result(_PATIENCE)
+            image = _recorded_image(session, path, real, before, after)
+            appended = asyncio.run_coroutine_threadsafe(
+                append_checkpoint(session, [image]), loop
+            )
+            appended.result(_RECORD_TIMEOUT)
         except (OSError, FoldlineError, TimeoutError) as error:
-            raise ToolFailure(f"{path} was not changed: that could not be recorded ({error}).") from error
+            raise ToolFailure(NOT_RECORDED, path=path, error=error) from error
 
     return record
 
 
-def _kept(session: Session, path: Path, real: Path, before: bytes | None, after: bytes | None) -> FileImage:
-    assert session.path is not None, "only what is on disk keeps contents"
-    contents, cwd = Contents(session.path.parent), Path(session.cwd)
+def _recorded_image(
+    session: Session,
+    path: Path,
+    real: Path,
+    before: bytes | None,
+    after: bytes | None,
+) -> FileImage:
+    """Save the content before and after a change.
+
+    Returns the record of the change.
+    """
+    assert session.path is not None, "only sessions on disk keep contents"
+    contents = Contents(session.path.parent)
+    cwd = Path(session.cwd)
     folder = Path(real_path(cwd))
     name = recorded_name(path, cwd)
     mode = None
-    with suppress(FileNotFoundError):  # a new file, or one that could not be made
+    with suppress(FileNotFoundError):  # the file does not exist yet
         mode = real.lstat().st_mode & 0o7777
     return FileImage(
         path=name,
@@ -493,14 +632,14 @@ def _kept(session: Session, path: Path, real: Path, before: bytes | None, after:
 
 
 def recorded_name(path: Path, cwd: Path) -> str:
-    """The path as the history names it: relative to the working directory, where it is inside.
+    """Return a path as stored in the history, relative if possible.
 
     Raises:
-        ToolFailure: the name is not text.
+        ToolFailure: the name is not valid text.
     """
     name = os.fspath(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise ToolFailure(f"{name!a} was not changed: its name is not text.") from None
+        raise ToolFailure(NAME_NOT_TEXT, name=ascii(name)) from None
     return name

@@ -1,7 +1,8 @@
-"""Finds what acts by itself in the folders that commands write.
+"""Finds self-executing files in the folders that commands can write to.
 
-Files and folders act by their names. In a git repository, all act except what git writes in daily work: a
-list of what is allowed, so that an unforeseen name is held, or asked about (decision 44).
+A file is self-executing if other programs may execute it because of its name. In a git repository, every file
+counts as self-executing, except those that git writes in everyday use. Only these exceptions are listed, so
+that files with unknown names are protected, or the user is asked about them (decision 44).
 """
 
 import errno
@@ -17,7 +18,7 @@ from foldline.files import is_folder, is_there
 
 from .sandbox_policy import SHELL_FILES
 
-# What git 2.39 was seen to write, and the names in its path.c (`common_list`), path.h and program.
+# Files that git 2.39 was seen to write, and names in its path.c (`common_list`), path.h and program.
 _WRITTEN = re.compile(
     r"""(?: (?:FETCH_|ORIG_|MERGE_|CHERRY_PICK_|REVERT_|REBASE_|BISECT_)?HEAD | AUTO_MERGE
     | MERGE_(?:MODE|MSG|RR|AUTOSTASH) | SQUASH_MSG | (?:COMMIT|TAG|NOTES)_EDITMSG | EDIT_DESCRIPTION
@@ -29,39 +30,54 @@ _WRITTEN = re.compile(
     )(?:\.lock)?""",
     re.VERBOSE,
 )
-"""What git writes at the top of a repository: a lock file, which it renames."""
+"""Matches files that git writes at the top of a repository, directly or by renaming a lock file."""
 _WRITTEN_IN_INFO = re.compile(r"(?:packs|commit-graphs?)(?:_\w+|\.lock)?")
-"""What git writes in `objects/info`."""
+"""Matches files that git writes in `objects/info`."""
 _SEARCHED = ("objects", "refs", "logs", "reftable")
-"""Git writes through a link in these, wherever it leads."""
+"""Folders in which git follows links when it writes."""
 _UNFINISHED = ("rebase-merge", "rebase-apply", "sequencer")
-"""Operations of git that stopped half way, with the programs that run when they are continued."""
+"""Folders with the state of interrupted git operations, including the programs to run when they continue."""
 _PACKAGES = ("node_modules", "site-packages")
-"""Packages bring such files by the hundred, and no editor or agent is opened there. Git might be."""
+"""Folders with hundreds of files that look self-executing. Only the repositories in them count."""
 _OF_SHELLS = tuple(f"/{name}" for name in SHELL_FILES if "/" in name)
-"""Ends of paths."""
+"""Path endings of shells' start-up files in subfolders, such as `/.config/fish`."""
 _MOST_FOLDERS = 20_000
-"""Folders looked into, the nearest first: half a second."""
+"""Maximum number of folders to search, starting with the topmost.
+
+Searching this many takes half a second. The others count as closed.
+"""
 CLOSED = "closed"
-"""State of a folder that could not be looked into."""
+"""State of a folder that was not searched."""
 
 
 class ActingEntry(NamedTuple):
-    """A directory entry that acts by itself, or makes its folder a repository."""
+    """A directory entry that is self-executing, or makes its folder a repository."""
 
     path: str
     folder: tuple[int, int]
-    """Device and inode of its folder: the path may lead to another one later."""
+    """Device and inode of the entry's folder.
+
+    They are recorded because the path may later lead to a different folder.
+    """
     leads_to: str = ""
-    """Target of a link."""
+    """Target, if the entry is a link."""
     state: object = None
-    """Changes when another file takes its place; None for what git replaces in daily work."""
+    """A value that changes when the file is replaced.
+
+    None for files that git replaces in everyday use.
+    """
     is_held: bool = True
-    """Whether commands get it read-only: not links, nor what git writes."""
+    """Whether the sandbox makes the entry read-only for commands.
+
+    Links and files that git writes stay writable.
+    """
     part_of: str = ""
-    """Path of the repository's entry, or of the link, by which it acts: if that is new, this is no news."""
+    """Path of the repository or link that makes the entry self-executing.
+
+    If that repository or link is new as well, the entry itself is not reported.
+    """
     is_target: bool = False
-    """Whether it acts because a link leads to it: it may be anything."""
+    """Whether the entry is self-executing only because a link leads to it."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -69,26 +85,36 @@ class ActingEntry(NamedTuple):
 
     @property
     def is_repository(self) -> bool:
-        """Whether it is a folder `.git`."""
+        """Whether the entry is a `.git` folder."""
         return self.path.endswith("/.git") and not (self.is_held or self.leads_to)
 
 
 class _SearchedFolder(NamedTuple):
-    """A folder to look into."""
+    """A folder that will be searched."""
 
     path: str
     part_of: str = ""
     kind: Literal["tree", "packages", "objects", "info", "data"] = "tree"
-    """In `packages` repositories alone act. Git alone writes in the last three."""
+    """Kind of folder.
+
+    In `packages`, only repositories count. The last three kinds are folders in which git writes.
+    """
 
 
-def acting_in(roots: Sequence[str], acts: Callable[[str], bool]) -> Iterator[ActingEntry]:
-    """Find what acts by itself in folders and below, not through links. `acts` judges a name by itself. Reads
-    the disk."""
-    waiting = deque(map(_SearchedFolder, roots))
+def acting_in(
+    roots: Sequence[str], acts: Callable[[str], bool]
+) -> Iterator[ActingEntry]:
+    """Find self-executing files below folders, without following links.
+
+    Reads from disk.
+
+    Args:
+        acts: returns whether files with a given name are self-executing in any folder.
+    """
+    pending = deque(map(_SearchedFolder, roots))
     searched = set[str]()
-    while waiting:
-        folder = waiting.popleft()
+    while pending:
+        folder = pending.popleft()
         if folder.path in searched:
             continue
         searched.add(folder.path)
@@ -99,13 +125,15 @@ def acting_in(roots: Sequence[str], acts: Callable[[str], bool]) -> Iterator[Act
             if isinstance(item, ActingEntry):
                 yield item
             elif item.part_of:
-                waiting.appendleft(item)
+                pending.appendleft(item)
             else:
-                waiting.append(item)
+                pending.append(item)
 
 
-def _items(folder: _SearchedFolder, acts: Callable[[str], bool]) -> Iterator[ActingEntry | _SearchedFolder]:
-    """What acts in one folder, and the folders to look into next."""
+def _items(
+    folder: _SearchedFolder, acts: Callable[[str], bool]
+) -> Iterator[ActingEntry | _SearchedFolder]:
+    """Yield a folder's self-executing entries, and the folders to search next."""
     try:
         with os.scandir(folder.path) as listing:
             entries = list(listing)
@@ -116,25 +144,34 @@ def _items(folder: _SearchedFolder, acts: Callable[[str], bool]) -> Iterator[Act
         else:
             yield from _in_tree(folder, entries, acts)
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # else it was moved away
+        if error.errno not in (
+            errno.ENOENT,
+            errno.ENOTDIR,
+        ):  # errors other than a folder that has been moved in the meantime
             is_held = error.errno == errno.EACCES
             yield acting_entry(folder.path, is_held=is_held)._replace(state=CLOSED)
 
 
 def _is_repository(path: str, entries: Iterable["os.DirEntry[str]"]) -> bool:
-    """Whether git may take a folder for one: its is_git_directory(), setup.c. One named `.git` may be broken
-    for now."""
+    """Return whether git may treat a folder as a repository, like is_git_directory() in git's setup.c.
+
+    A folder named `.git` counts even if it is not a valid repository now.
+    """
     names = {entry.name.casefold() for entry in entries}
     is_bare = "head" in names and ({"objects", "refs"} <= names or "commondir" in names)
     return is_bare or path.endswith("/.git")
 
 
 def _in_tree(
-    folder: _SearchedFolder, entries: Iterable["os.DirEntry[str]"], acts: Callable[[str], bool]
+    folder: _SearchedFolder,
+    entries: Iterable["os.DirEntry[str]"],
+    acts: Callable[[str], bool],
 ) -> Iterator[ActingEntry | _SearchedFolder]:
     for entry in entries:
         is_git = entry.name.casefold() == ".git"
-        if folder.kind == "tree" and (acts(entry.name) or entry.path.endswith(_OF_SHELLS)):
+        if folder.kind == "tree" and (
+            acts(entry.name) or entry.path.endswith(_OF_SHELLS)
+        ):
             yield from _with_target(acting_entry(entry.path, folder.part_of))
         elif not entry.is_dir(follow_symlinks=False):
             if is_git:
@@ -151,42 +188,56 @@ def _in_repository(
     folder: _SearchedFolder, entries: Iterable["os.DirEntry[str]"]
 ) -> Iterator[ActingEntry | _SearchedFolder]:
     made_by = folder.path if folder.path.endswith("/.git") else f"{folder.path}/HEAD"
-    for entry in sorted(entries, key=lambda entry: entry.name != "HEAD"):  # the others are part of it
-        name, path = entry.name, entry.path
+    for entry in sorted(
+        entries, key=lambda entry: entry.name != "HEAD"
+    ):  # first, because the other entries are part of it
+        name = entry.name
+        path = entry.path
         is_written = _WRITTEN.fullmatch(name)
         if name == "HEAD":
             yield acting_entry(path, folder.part_of, is_held=False, is_replaced=True)
         elif entry.is_symlink() and is_written:
             yield acting_entry(path, made_by)
         elif name in _SEARCHED:
-            yield _SearchedFolder(path, made_by, "objects" if name == "objects" else "data")
+            yield _SearchedFolder(
+                path, made_by, "objects" if name == "objects" else "data"
+            )
         elif name in ("modules", "worktrees") and entry.is_dir(follow_symlinks=False):
             yield _SearchedFolder(path, made_by, "packages")
         elif not is_written:
-            yield from _with_target(acting_entry(path, made_by, is_held=name not in _UNFINISHED))
+            yield from _with_target(
+                acting_entry(path, made_by, is_held=name not in _UNFINISHED)
+            )
 
 
 def _in_data(
     folder: _SearchedFolder, entries: Iterable["os.DirEntry[str]"]
 ) -> Iterator[ActingEntry | _SearchedFolder]:
     for entry in entries:
-        name, in_objects = entry.name, folder.kind == "objects"
-        is_strange = folder.kind == "info" and not _WRITTEN_IN_INFO.fullmatch(name)
-        if entry.is_symlink() or is_strange:
+        name = entry.name
+        in_objects = folder.kind == "objects"
+        is_unknown = folder.kind == "info" and not _WRITTEN_IN_INFO.fullmatch(name)
+        if entry.is_symlink() or is_unknown:
             yield acting_entry(entry.path, folder.part_of)
         elif entry.is_dir() and (not in_objects or name in ("info", "pack")):
             is_info = in_objects and name == "info"
-            yield _SearchedFolder(entry.path, folder.part_of, "info" if is_info else "data")
+            yield _SearchedFolder(
+                entry.path, folder.part_of, "info" if is_info else "data"
+            )
 
 
 def acting_entry(
     path: str, part_of: str = "", *, is_held: bool = True, is_replaced: bool = False
 ) -> ActingEntry:
-    """`is_replaced`: git writes it by a new file in its place."""
+    """Describe a directory entry.
+
+    Args:
+        is_replaced: whether git replaces the entry with a new file in everyday use.
+    """
     leads_to = ""
     folder = (0, 0)
     state: object = None
-    with suppress(OSError):  # what vanishes now must not end the search of its folder
+    with suppress(OSError):  # the entry may disappear during the search
         folder = folder_identity(os.path.dirname(path))  # noqa: PTH120
         if os.path.islink(path):  # noqa: PTH114
             leads_to = os.readlink(path)  # noqa: PTH115
@@ -202,16 +253,25 @@ def _with_target(entry: ActingEntry) -> Iterator[ActingEntry]:
 
 
 def folder_identity(path: str) -> tuple[int, int]:
-    """Device and inode."""
+    """Return the device and inode of a path."""
     status = os.lstat(path)
     return status.st_dev, status.st_ino
 
 
 def _state(path: str) -> object:
-    """The inode; with an unfinished operation, which commands may write, all that is in it."""
+    """Return a value that changes when the entry is replaced.
+
+    For the folder of an interrupted git operation, the value also changes with the files in it, because
+    commands may write to them.
+    """
     state: list[object] = [folder_identity(path)]
     if os.path.basename(path) in _UNFINISHED and is_folder(path):  # noqa: PTH119
         with os.scandir(path) as listing:
-            files = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listing]
-        state += sorted((name, file.st_ino, file.st_mtime_ns, file.st_ctime_ns) for name, file in files)
+            files = [
+                (entry.name, entry.stat(follow_symlinks=False)) for entry in listing
+            ]
+        state += sorted(
+            (name, file.st_ino, file.st_mtime_ns, file.st_ctime_ns)
+            for name, file in files
+        )
     return tuple(state)

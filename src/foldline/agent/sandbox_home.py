@@ -1,7 +1,9 @@
-"""The home folder as commands in the sandbox see it: its dot folders are hidden, but for what builds need.
+"""Decides which parts of the home folder are visible in the sandbox.
 
-What is needed is listed here; everything else with a dot is somebody's keys, chats, history or settings, also
-what is installed tomorrow. Of a folder that holds keys beside caches (`.cargo`, `.m2`) only the parts named.
+Names that begin with a dot are hidden, except those that builds need. Only these exceptions are listed,
+because all other entries may contain keys, chats, history or settings, even entries of programs that are
+installed later. If a folder contains both keys and caches (`.cargo`, `.m2`), only some of its parts are
+listed.
 """
 
 import os
@@ -60,7 +62,7 @@ _OF_BUILDS = {
     ".agents": "skills",
     ".claude": "skills",
 }
-"""By folder: compilers, package caches, settings that name no key, and the scripts of skills."""
+"""Paths that builds need, by parent folder: compilers, package caches, settings without keys, and skills."""
 _MOVED = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_CONFIG_HOME": ".config",
@@ -73,7 +75,7 @@ _MOVED = {
     "HEX_HOME": ".hex",
     "CONAN_HOME": ".conan2",
 }
-"""Variables that put one of these folders elsewhere."""
+"""Environment variables that override the path of one of these folders, with that folder's default path."""
 _PROGRAMS = (
     "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "NVM_DIR", "VOLTA_HOME", "PNPM_HOME", "BUN_INSTALL",
     "DENO_DIR", "RUSTUP_HOME", "GOROOT", "GOPATH", "GOMODCACHE", "GOCACHE", "JAVA_HOME", "SDKMAN_DIR",
@@ -81,19 +83,34 @@ _PROGRAMS = (
     "GEM_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR",
     "GIT_CONFIG_GLOBAL", "NPM_CONFIG_CACHE", "npm_config_cache", "NPM_CONFIG_PREFIX", "npm_config_prefix",
 )  # fmt: skip
-"""Variables that name programs, a cache or git's settings, wherever they are."""
+"""Environment variables with the path of a program, a cache or git's settings."""
 _NAMES_KEYS = re.compile(
     "CREDENTIAL|SECRET|TOKEN|PASS|KEY|AUTH|COOKIE|NETRC|HIST|KUBECONFIG|USERCONFIG|GNUPGHOME|ZDOTDIR|IPYTHONDIR"
     "|PGSERVICEFILE|CLOUDSDK_CONFIG|DOCKER_CERT_PATH|(?<!GIT)_CONFIG(_DIR|_FILE)?$"
     "|^(CLAUDE|CODEX|GEMINI|KIMI|OPENCODE|QWEN)_.*(HOME|DIR)$",
     re.IGNORECASE,
 )
-"""Names of variables whose value may be the place of keys, settings of agents, or what was typed."""
+"""Matches environment variables that point to keys, an agent's settings, or command history."""
 _NO_DOT = "Library" if sys.platform == "darwin" else "snap"
-"""Where macOS and Ubuntu keep profiles of browsers and chats, without a dot."""
-_OF_LIBRARY = ("Caches", "Developer", "Python", "Java", "Fonts", "Android", "pnpm", "Frameworks")
+"""A folder in the home folder that is hidden although its name has no dot.
+
+It contains browser profiles and chats.
+"""
+_OF_LIBRARY = (
+    "Caches",
+    "Developer",
+    "Python",
+    "Java",
+    "Fonts",
+    "Android",
+    "pnpm",
+    "Frameworks",
+)
 _MOST_ENTRIES = 100
-"""Of the home folder that are shown, folders before files: each costs bubblewrap half a millisecond."""
+"""Maximum number of the home folder's entries that are shown, folders first.
+
+The others are hidden. Each shown entry costs bubblewrap half a millisecond.
+"""
 
 
 def _is_private(name: str) -> bool:
@@ -101,7 +118,7 @@ def _is_private(name: str) -> bool:
 
 
 def _build_places() -> Iterator[str]:
-    """Paths that builds need, relative to the home folder."""
+    """Yield the paths that builds need, relative to the home folder."""
     for folder, names in _OF_BUILDS.items():
         yield from (f"{folder}/{name}".removeprefix("/") for name in names.split())
     yield from (f"Library/{name}" for name in _OF_LIBRARY)
@@ -111,7 +128,10 @@ BUILD_PLACES = frozenset(_build_places())
 
 
 def is_private(path: Path, home: Path) -> bool:
-    """Return whether a path lies in a hidden part of the home folder. Does no I/O."""
+    """Return whether a path is in a hidden part of the home folder.
+
+    Does no I/O.
+    """
     if path == home or not path.is_relative_to(home):
         return False
     parts = path.relative_to(home).parts
@@ -120,17 +140,26 @@ def is_private(path: Path, home: Path) -> bool:
 
 
 def private_entries(home: Path) -> list[str]:
-    """List the home folder's entries that are hidden, at least in part."""
+    """Return the home folder's entries that are hidden completely or in part."""
     return [
-        entry.path for entry in _entries(home) if _is_private(entry.name) and entry.name not in BUILD_PLACES
+        entry.path
+        for entry in _entries(home)
+        if _is_private(entry.name) and entry.name not in BUILD_PLACES
     ]
 
 
 def open_entries(home: Path) -> list[str]:
-    """List the folders and files that are shown: no links, sockets or pipes."""
+    """Return the folders and files of the home folder that are shown.
+
+    Links, sockets and pipes are left out.
+    """
     entries = [entry for entry in _entries(home) if not _is_private(entry.name)]
-    folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-    files = sorted(entry.path for entry in entries if entry.is_file(follow_symlinks=False))
+    folders = sorted(
+        entry.path for entry in entries if entry.is_dir(follow_symlinks=False)
+    )
+    files = sorted(
+        entry.path for entry in entries if entry.is_file(follow_symlinks=False)
+    )
     return [*folders, *files][:_MOST_ENTRIES]
 
 
@@ -143,26 +172,47 @@ def _entries(home: Path) -> list["os.DirEntry[str]"]:
 
 
 def build_places(home: Path, environ: Mapping[str, str]) -> list[str]:
-    """List the existing paths that builds need, in the home folder or moved by a variable."""
+    """Return the existing paths that builds need, in the home folder or moved by a variable."""
     moved = {folder: base for base, folder in _moved(environ)}
     places = []
     for folder, names in _OF_BUILDS.items():
         bases = {f"{home}/{folder}".rstrip("/"), moved.get(folder, "")}
-        places += [f"{base}/{name}" for base in bases if base and is_there(base) for name in names.split()]
-    places += [f"{home}/Library/{name}" for name in _OF_LIBRARY if sys.platform == "darwin"]
-    # What git's settings include may have any name: without it, a commit would bear another author.
-    places += [entry.path for entry in _entries(home) if entry.name.startswith(".gitconfig")]
-    places += [entry.path for entry in _entries(home / ".config/git") if entry.name != "credentials"]
+        places += [
+            f"{base}/{name}"
+            for base in bases
+            if base and is_there(base)
+            for name in names.split()
+        ]
+    places += [
+        f"{home}/Library/{name}" for name in _OF_LIBRARY if sys.platform == "darwin"
+    ]
+    # Git's settings may include files of any name. Without them, commits could have the wrong author.
+    places += [
+        entry.path for entry in _entries(home) if entry.name.startswith(".gitconfig")
+    ]
+    places += [
+        entry.path
+        for entry in _entries(home / ".config/git")
+        if entry.name != "credentials"
+    ]
     above_home = {home, *home.parents}
-    named = [environ.get(name, "") for name in _PROGRAMS] + environ.get("PATH", "").split(os.pathsep)
-    places += [value for value in named if value.startswith("/") and Path(value) not in above_home]
+    named = [environ.get(name, "") for name in _PROGRAMS] + environ.get(
+        "PATH", ""
+    ).split(os.pathsep)
+    places += [
+        value
+        for value in named
+        if value.startswith("/") and Path(value) not in above_home
+    ]
     return [place for place in dict.fromkeys(places) if is_there(place)]
 
 
 def moved_keys(environ: Mapping[str, str]) -> list[str]:
-    """List the paths that variables name and that may hold keys."""
+    """Return paths from environment variables that may contain keys."""
     named = (value for name, value in environ.items() if _NAMES_KEYS.search(name))
-    return [base for base, _ in _moved(environ)] + [value for value in named if value.startswith("/")]
+    return [base for base, _ in _moved(environ)] + [
+        value for value in named if value.startswith("/")
+    ]
 
 
 def _moved(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -172,10 +222,17 @@ def _moved(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def links_to(paths: list[str], home: Path) -> list[tuple[str, str]]:
-    """List links in the home folder and on the way to these paths, with their targets."""
+    """Return links in the home folder and in the parents of these paths, with their targets."""
     places = {entry.path for entry in _entries(home) if entry.is_symlink()}
     for path in map(Path, paths):
         if path.is_relative_to(home) and real_path(path) != str(path):
-            above = (part for part in path.parents if part != home and part.is_relative_to(home))
-            places |= {f"{real_path(part.parent)}/{part.name}" for part in (*above, path)}
-    return [(place, os.readlink(place)) for place in sorted(places) if os.path.islink(place)]  # noqa: PTH114, PTH115
+            above = (
+                part
+                for part in path.parents
+                if part != home and part.is_relative_to(home)
+            )
+            places |= {
+                f"{real_path(part.parent)}/{part.name}" for part in (*above, path)
+            }
+    links = sorted(place for place in places if os.path.islink(place))  # noqa: PTH114
+    return [(link, os.readlink(link)) for link in links]  # noqa: PTH115

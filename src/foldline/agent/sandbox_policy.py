@@ -1,8 +1,8 @@
-"""What a command in the sandbox may do, and the same in the words of bubblewrap and of macOS' Seatbelt.
+"""The permissions of commands in the sandbox, for bubblewrap and for Seatbelt on macOS.
 
-Read is the system without what runs in it (`/run`, `/tmp`), and of home folders what builds need; written is
-the working folder, what the user added and a folder for temporary files, but not what acts by itself; the
-network is reached through a proxy alone (decision 44).
+Commands can read the system (except `/run` and `/tmp`) and those parts of home folders that builds need. They
+can write to the working folder, to folders that the user has chosen, and to temporary files, but not to
+self-executing files. They can reach the network only through a proxy (decision 44).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,19 +15,45 @@ from foldline.files import is_file, is_folder, is_there, read_regular
 from foldline.programs import own_places, program
 
 from .discovery import up_to_top
-from .sandbox_home import build_places, links_to, moved_keys, open_entries, private_entries
+from .sandbox_home import (
+    build_places,
+    links_to,
+    moved_keys,
+    open_entries,
+    private_entries,
+)
 
 _OF_THE_SYSTEM = (
     "/etc/shadow", "/etc/gshadow", "/etc/sudoers.d", "/etc/ssh", "/etc/NetworkManager", "/etc/wireguard",
 )  # fmt: skip
-"""Where a command runs as root, it could read these."""
+"""System files with secrets, hidden because a command run by root could read them."""
 _HOMES = ("/home", "/root", "/Users")
 _RUNNING = ("/run", "/var/run")
-"""Sockets and pipes of services, and keys mounted into containers."""
-_OF_RUNNING = ("/etc/resolv.conf", "/run/current-system", "/run/opengl-driver", "/home/linuxbrew/.linuxbrew")
-"""What programs need of them: the first may be a link, and NixOS and Homebrew keep programs there."""
-_SYSTEM = ("/usr", "/etc", "/opt", "/bin", "/lib", "/lib64", "/sbin", "/dev", "/proc", "/nix", "/gnu")
-"""No variable hides these, whatever its name."""
+"""Folders with services' sockets and pipes, and with keys that are mounted into containers."""
+_OF_RUNNING = (
+    "/etc/resolv.conf",
+    "/run/current-system",
+    "/run/opengl-driver",
+    "/home/linuxbrew/.linuxbrew",
+)
+"""Paths in `_RUNNING` that programs need.
+
+The first may be a link. NixOS and Homebrew keep programs in the others.
+"""
+_SYSTEM = (
+    "/usr",
+    "/etc",
+    "/opt",
+    "/bin",
+    "/lib",
+    "/lib64",
+    "/sbin",
+    "/dev",
+    "/proc",
+    "/nix",
+    "/gnu",
+)
+"""Folders that are never hidden, even if an environment variable points to them."""
 SHELL_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile",
     ".zlogin", ".zlogout", ".vimrc", ".gvimrc", ".vim", ".emacs", ".emacs.d", ".config/fish", ".config/nvim",
@@ -36,60 +62,82 @@ SHELL_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """What the user set."""
+    """The user's sandbox settings."""
 
     writable: Sequence[str] = ()
     hidden: Sequence[str] = ()
     hosts: Sequence[str] = ()
     memory: float = 50
-    """Percent of the machine's that one program may fill; 0: as much as there is."""
-    shell: bool = True
-    """Whether the user's own `!` commands run in it, too."""
+    """Memory limit of one program, as a percentage of the machine's memory.
+
+    0 means no limit.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
-    """Whole paths without links, all of them there."""
+    """A command's permissions.
+
+    All paths are resolved and exist.
+    """
 
     cwd: str
     writable: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
-    """Within what may be written."""
+    """Read-only paths inside writable ones."""
     hidden: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
-    """Within what is hidden, and read all the same."""
+    """Readable paths inside hidden ones."""
     private: tuple[tuple[str, str], ...] = ()
-    """Places in whose stead commands have a folder of the session's own, with that folder."""
+    """Folders, each with the session's own folder that replaces it in the sandbox."""
     links: tuple[tuple[str, str], ...] = ()
-    """Links within what is hidden, with what they hold."""
+    """Links inside hidden folders, with their targets. They are created again in the sandbox."""
     network: bool = False
-    """Whether there is the proxy's."""
+    """Whether the proxy is reachable."""
     reads: tuple[str, ...] = ("/",)
-    """What there is at all."""
+    """Paths that are visible, except for the hidden ones in them."""
 
     @property
     def keys_within(self) -> str:
-        """What is hidden within what may be written: Landlock cannot keep both; empty where nothing is."""
+        """A hidden path inside a writable one; empty if there is none.
+
+        Landlock cannot protect such paths.
+        """
         return next((path for path in self.hidden if lies_in(path, self.writable)), "")
 
     def hides(self, path: str) -> bool:
-        """Return whether a path is hidden. The deepest place decides."""
-        hidden = dict.fromkeys((*self.hidden, *(place for place, _ in self.private)), True)
-        return _nearest(path, hidden | dict.fromkeys((*self.shown, *self.writable), False))
+        """Return whether a path is hidden.
+
+        The deepest listed path that contains it decides.
+        """
+        hidden = dict.fromkeys(
+            (*self.hidden, *(place for place, _ in self.private)), True
+        )
+        return _nearest(
+            path, hidden | dict.fromkeys((*self.shown, *self.writable), False)
+        )
 
     def writes(self, path: str) -> bool:
-        """Return whether a path may be written. The deepest place decides."""
+        """Return whether a path is writable.
+
+        The deepest listed path that contains it decides.
+        """
         private = (place for place, _ in self.private)
         places = dict.fromkeys((*self.hidden, *self.shown), False)
         places |= dict.fromkeys((*self.writable, *private, "/proc", "/dev"), True)
         return _nearest(path, places | dict.fromkeys(self.read_only, False))
 
 
-def places_written(cwd: Path, writable: Iterable[str | Path], *, may_change: bool = True) -> tuple[str, ...]:
-    """What commands write: the folder with its repository, and what is given. Reads the disk."""
+def places_written(
+    cwd: Path, writable: Iterable[str | Path], *, may_change: bool = True
+) -> tuple[str, ...]:
+    """Return the writable paths. Reads from disk.
+
+    These are the paths in `writable` and, if it may change, the working folder with its repository.
+    """
     folder = real_path(cwd)
     own = [folder, *_git_folders(folder)] if may_change else []
-    return tuple(_there([*own, *writable]))
+    return tuple(_existing([*own, *writable]))
 
 
 def policy_for(
@@ -104,34 +152,60 @@ def policy_for(
     environ: Mapping[str, str],
     network: bool = False,
 ) -> SandboxPolicy:
-    """Return what commands may do now. Reads the disk.
+    """Return the policy for a command. Reads from disk.
 
     Args:
-        places: what commands write.
-        read_only: what lies within these and is not written.
-        private: places with the folder that commands get in place of each, if any.
+        places: writable paths.
+        read_only: read-only paths inside the writable ones.
+        private: folders, each with the session's folder that replaces it, or an empty string to hide the
+            folder instead.
     """
     folder = real_path(cwd)
     own = own_places(places)
-    # A mount cannot be renamed: so no folder above them is put aside for another.
-    above = (str(parent) for place in own for parent in Path(place).parents if lies_in(str(parent), places))
-    held = (*read_only, *_there(own))
+    # Mount the parent folders of our own programs, because a mounted folder cannot be renamed.
+    above = (
+        str(parent)
+        for place in own
+        for parent in Path(place).parents
+        if lies_in(str(parent), places)
+    )
+    protected = (*read_only, *_existing(own))
     top = real_path(up_to_top(Path(folder))[-1])
     worked_in = (folder, top, *places)
-    apart = {place: own for place, own in private.items() if not lies_in(place, worked_in)}
+    apart = {
+        place: own for place, own in private.items() if not lies_in(place, worked_in)
+    }
     replaced = {place: own for place, own in apart.items() if own}
-    closed = [*_there([*_OF_THE_SYSTEM, *hidden])]
+    closed = list(_existing([*_OF_THE_SYSTEM, *hidden]))
     of_home = _home_places(Path(real_path(home)), environ, worked_in)
-    seen = {path for path in _there(of_home.shown) if not lies_in(path, closed)}
-    seen |= {path for path in _there([*_OF_RUNNING, *shown, folder, top]) if path not in closed}
-    unseen = {*_there([*closed, *of_home.hidden, *_RUNNING, *apart])} - seen - replaced.keys()
-    is_hidden = dict.fromkeys([*unseen, *replaced], True) | dict.fromkeys([*seen, *places], False)
-    root = of_home.root if replaced else ""  # else a home folder in `/tmp` would be as writable as that
+    seen = {path for path in _existing(of_home.shown) if not lies_in(path, closed)}
+    seen |= {
+        path
+        for path in _existing([*_OF_RUNNING, *shown, folder, top])
+        if path not in closed
+    }
+    unseen = (
+        {*_existing([*closed, *of_home.hidden, *_RUNNING, *apart])}
+        - seen
+        - replaced.keys()
+    )
+    is_hidden = dict.fromkeys([*unseen, *replaced], True) | dict.fromkeys(
+        [*seen, *places], False
+    )
+    root = (
+        of_home.root if replaced else ""
+    )  # otherwise a home folder in `/tmp` would be writable
     return SandboxPolicy(
         folder,
-        tuple(_there([*places, *above])),
-        tuple(path for path in held if lies_in(path, places) and path not in places),
-        hidden=tuple(path for path in unseen if path == root or not _nearest(_above(path), is_hidden)),
+        tuple(_existing([*places, *above])),
+        tuple(
+            path for path in protected if lies_in(path, places) and path not in places
+        ),
+        hidden=tuple(
+            path
+            for path in unseen
+            if path == root or not _nearest(_above(path), is_hidden)
+        ),
         shown=tuple(path for path in seen if _nearest(_above(path), is_hidden)),
         private=tuple(replaced.items()),
         links=tuple(link for link in of_home.links if _nearest(link[0], is_hidden)),
@@ -140,34 +214,58 @@ def policy_for(
 
 
 class HomePlaces(NamedTuple):
-    """The hidden and shown parts of home folders."""
+    """The parts of home folders that are hidden and shown."""
 
     root: str
-    """The user's own home folder, if it is hidden but for what is shown."""
+    """The user's home folder, if only some parts of it are shown."""
     hidden: Sequence[str]
     shown: Sequence[str]
     links: Sequence[tuple[str, str]]
-    """Links that lead to what is shown, with what they hold."""
+    """Links to shown paths, with their targets."""
 
 
-def _home_places(home: Path, environ: Mapping[str, str], worked_in: Sequence[str]) -> HomePlaces:
-    """Return the hidden and shown parts of home folders.
+def _home_places(
+    home: Path, environ: Mapping[str, str], worked_in: Sequence[str]
+) -> HomePlaces:
+    """Return the parts of home folders that are hidden and shown.
 
-    A home folder that is the working folder keeps its new files: only its private entries are hidden."""
-    needed, entries = build_places(home, environ), private_entries(home)
+    If the working folder is the home folder or contains it, only the private entries are hidden, so that new
+    files stay visible.
+    """
+    needed = build_places(home, environ)
+    entries = private_entries(home)
     outside = (*_SYSTEM, *worked_in)
-    moved = [path for path in map(real_path, moved_keys(environ)) if not lies_in(path, outside)]
-    moved = [path for path in moved if not any(lies_in(each, [path]) for each in (str(home), *worked_in))]
+    moved = [
+        path
+        for path in map(real_path, moved_keys(environ))
+        if not lies_in(path, outside)
+    ]
+    moved = [
+        path
+        for path in moved
+        if not any(lies_in(folder, [path]) for folder in (str(home), *worked_in))
+    ]
     links = links_to(needed, home)
     if lies_in(str(home), worked_in) or str(home) == "/":
         return HomePlaces("", [*entries, *moved], needed, links)
-    linked = [path for path in map(real_path, entries) if not lies_in(path, (str(home), *outside))]
-    entries = [path for path in open_entries(home) if not lies_in(path, (*linked, *moved))]
-    return HomePlaces(str(home), [*_HOMES, str(home), *linked, *moved], [*needed, *entries], links)
+    linked = [
+        path
+        for path in map(real_path, entries)
+        if not lies_in(path, (str(home), *outside))
+    ]
+    entries = [
+        path for path in open_entries(home) if not lies_in(path, (*linked, *moved))
+    ]
+    return HomePlaces(
+        str(home), [*_HOMES, str(home), *linked, *moved], [*needed, *entries], links
+    )
 
 
 def _nearest(path: str, places: Mapping[str, bool]) -> bool:
-    """Return the value of the deepest place that holds a path; False outside of all."""
+    """Return the value of the deepest listed path that contains a path.
+
+    Returns False if no listed path contains it.
+    """
     while path and path not in places:
         path = _above(path)
     return places.get(path, False)
@@ -177,30 +275,51 @@ def _above(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-_OF_PROGRAMS = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/nix/store", "/gnu/store")
-"""What a program of the system needs in order to start."""
+_OF_PROGRAMS = (
+    "/usr",
+    "/bin",
+    "/lib",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/nix/store",
+    "/gnu/store",
+)
+"""Paths that a program installed on the system needs to start."""
 _OF_SEARCHES = (".gitconfig", ".config/git/ignore")
-"""Below the home folder: what git leaves out, ripgrep does, too."""
+"""Files in the home folder with ignore rules for ripgrep."""
 
 
-def search_policy(policy: SandboxPolicy, real: str, programs: Iterable[str | Path]) -> SandboxPolicy:
-    """Narrow a policy to a search: it reads its target, the repository and its program. Reads the disk."""
+def search_policy(
+    policy: SandboxPolicy, real: str, programs: Iterable[str | Path]
+) -> SandboxPolicy:
+    """Restrict a policy to the needs of a search.
+
+    A search only reads its target, the repository and its program.
+
+    Reads from disk.
+    """
     home = Path(real_path(typed_path("~")))
     top = up_to_top(Path(policy.cwd))[-1]
-    of_system = filter(is_there, _OF_PROGRAMS)  # by these names, though they may be links
+    of_system = filter(
+        is_there, _OF_PROGRAMS
+    )  # not resolved, because programs use these paths
     of_home = (home / name for name in _OF_SEARCHES)
-    reads = (*of_system, *_there([*programs, *of_home, top, *policy.writable]))
-    if not lies_in(real, reads):  # within what commands write, it might be a link by now
+    reads = (*of_system, *_existing([*programs, *of_home, top, *policy.writable]))
+    if not lies_in(
+        real, reads
+    ):  # the target's path may contain a link to a different folder
         reads = (*reads, real)
-    entries = _there(private_entries(home)) if lies_in(str(home), reads) else ()
+    entries = _existing(private_entries(home)) if lies_in(str(home), reads) else ()
     hidden = (
-        path for path in {*policy.hidden, *entries} if lies_in(path, reads) and not lies_in(real, [path])
+        path
+        for path in {*policy.hidden, *entries}
+        if lies_in(path, reads) and not lies_in(real, [path])
     )
     return SandboxPolicy(policy.cwd, hidden=tuple(hidden), reads=reads)
 
 
-def _there(paths: Iterable[str | Path]) -> Iterator[str]:
-    """Those that are there, each once, by the path that names it."""
+def _existing(paths: Iterable[str | Path]) -> Iterator[str]:
+    """Yield the paths that exist, resolved, without duplicates and without the root folder."""
     seen = set[str]()
     for path in paths:
         if is_there(path) and (real := real_path(path)) not in seen and real != "/":
@@ -213,8 +332,10 @@ def lies_in(path: str, folders: Sequence[str]) -> bool:
 
 
 def _git_folders(cwd: str) -> list[str]:
-    """The folders of the repository that a working tree belongs to: its own, and what it shares with others.
-    A file `.git` may name any folder: it counts where that one names the file in turn, as git's own do."""
+    """Return a working tree's repository folders.
+
+    A file named `.git` may point to any folder. That folder counts only if it points back to the file.
+    """
     top = up_to_top(Path(cwd))[-1] / ".git"
     if is_folder(top):
         return [real_path(top)]
@@ -224,36 +345,66 @@ def _git_folders(cwd: str) -> list[str]:
         named = read_regular(top, 4096).decode().removeprefix("gitdir:").strip()
         own = real_path(top.parent / named)
         back = read_regular(f"{own}/gitdir", 4096).decode().strip()
-        shared = real_path(Path(own, read_regular(f"{own}/commondir", 4096).decode().strip()))
+        shared = real_path(
+            Path(own, read_regular(f"{own}/commondir", 4096).decode().strip())
+        )
     except (OSError, UnicodeDecodeError):
         return []
-    is_worktree = real_path(Path(own, back)) == real_path(top) and own.startswith(f"{shared}/worktrees/")
+    is_worktree = real_path(Path(own, back)) == real_path(top) and own.startswith(
+        f"{shared}/worktrees/"
+    )
     return [shared] if is_worktree else []
 
 
 # --- bubblewrap ---------------------------------------------------------------------------------------
 
-_KEPT_OF_ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
-"""Root keeps its ways with files of others, which a namespace of users would take from it."""
+_KEPT_OF_ROOT = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+)
+"""Root's capabilities that are kept, to access other users' files.
+
+A user namespace would drop them.
+"""
 
 
-def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int | None) -> list[str]:
-    """The words of bubblewrap before the command; `filter_from` is the descriptor of a seccomp program.
+def bubblewrap_words(
+    policy: SandboxPolicy, *, is_root: bool, filter_from: int | None
+) -> list[str]:
+    """Return bubblewrap's command line, to which the command to run is appended.
+
+    Args:
+        filter_from: file descriptor of a seccomp program.
 
     Raises:
-        FileNotFoundError: bubblewrap counts as not installed.
+        FileNotFoundError: bubblewrap is not installed.
     """
-    words = [program("bwrap"), "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    words = [
+        program("bwrap"),
+        "--die-with-parent",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+    ]
     words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
     if is_root:
-        words += [word for name in _KEPT_OF_ROOT for word in ("--cap-add", f"CAP_{name}")]
+        words += [
+            word for name in _KEPT_OF_ROOT for word in ("--cap-add", f"CAP_{name}")
+        ]
     else:
         words += ["--unshare-user"]
     if not policy.network:
         words += ["--unshare-net"]
-    words += [word for path in sorted(policy.reads) for word in ("--ro-bind", path, path)]
+    words += [
+        word for path in sorted(policy.reads) for word in ("--ro-bind", path, path)
+    ]
     words += ["--dev", "/dev", "--proc", "/proc"]
-    # bubblewrap leaves them to the user's rights; root, also one of a namespace, may write them.
+    # bubblewrap leaves these paths writable, so that root could write to them even in a namespace.
     for path in ("/proc/sys", "/proc/sysrq-trigger"):
         words += ["--ro-bind-try", path, path]
     words += _mount_words(policy)
@@ -263,8 +414,10 @@ def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int |
 
 
 def _mount_words(policy: SandboxPolicy) -> list[str]:
-    private, links = dict(policy.private), dict(policy.links)
-    words, empty = list[str](), list[str]()
+    private = dict(policy.private)
+    links = dict(policy.links)
+    words: list[str] = []
+    empty: list[str] = []
     for path, kind in _by_depth(policy):
         match kind:
             case "hidden" if is_folder(path):
@@ -280,16 +433,25 @@ def _mount_words(policy: SandboxPolicy) -> list[str]:
                 words += ["--bind", path, path]
             case _:
                 words += ["--ro-bind", path, path]
-    return words + empty  # last: what is read-only holds no places for other mounts
+    return (
+        words + empty
+    )  # last, because mount points cannot be created in read-only folders
 
 
 def _by_depth(policy: SandboxPolicy) -> list[tuple[str, str]]:
-    """List each place with its kind. The deeper one comes later and wins."""
+    """Return each path with its kind.
+
+    Deeper paths come later, and take precedence.
+    """
     kinds = dict.fromkeys(policy.hidden, "hidden") | dict.fromkeys(policy.shown, "read")
     kinds |= dict.fromkeys((place for place, _ in policy.private), "private")
     kinds |= dict.fromkeys((place for place, _ in policy.links), "link")
-    kinds |= dict.fromkeys((path for path in policy.writable if path not in policy.hidden), "writable")
-    kinds |= dict.fromkeys((path for path in policy.read_only if path not in policy.hidden), "read")
+    kinds |= dict.fromkeys(
+        (path for path in policy.writable if path not in policy.hidden), "writable"
+    )
+    kinds |= dict.fromkeys(
+        (path for path in policy.read_only if path not in policy.hidden), "read"
+    )
     return sorted(kinds.items(), key=lambda place: (place[0].count("/"), place[0]))
 
 
@@ -297,9 +459,13 @@ def _by_depth(policy: SandboxPolicy) -> list[tuple[str, str]]:
 
 
 def seatbelt_profile(policy: SandboxPolicy) -> str:
-    """The profile for macOS' `sandbox-exec`; the last rule that fits wins."""
+    """Return the profile for macOS's `sandbox-exec`.
+
+    The last matching rule in the profile takes precedence.
+    """
     rules = {
-        "hidden": "(deny file-read* file-write* {0})\n(allow file-read-metadata {0})",  # to follow paths
+        # Metadata stays readable, so that paths can be followed.
+        "hidden": "(deny file-read* file-write* {0})\n(allow file-read-metadata {0})",
         "read": "(allow file-read* {0})\n(deny file-write* {0})",
         "writable": "(allow file-read* file-write* {0})",
     }
@@ -307,7 +473,10 @@ def seatbelt_profile(policy: SandboxPolicy) -> str:
         "(version 1)",
         "(allow default)",
         "(deny file-write*)",
-        *(f'(allow file-write* (subpath "{path}"))' for path in ("/dev/null", "/dev/zero", "/dev/tty")),
+        *(
+            f'(allow file-write* (subpath "{path}"))'
+            for path in ("/dev/null", "/dev/zero", "/dev/tty")
+        ),
         *(
             rules[kind].format(f'(subpath "{_quoted(path)}")')
             for path, kind in _by_depth(policy)

@@ -1,4 +1,4 @@
-"""Which files that act by themselves the user had, and which of them commands of a session made."""
+"""Records which self-executing files belong to the user, and which were created by commands."""
 
 import os
 import threading
@@ -10,36 +10,45 @@ from foldline.files import put_aside
 
 from .sandbox_acting import CLOSED, ActingEntry, acting_entry, folder_identity
 
+EXISTED = "it existed before the command"
+MAY_BE_YOURS = "it may be the user's own file"
+
 
 class ActingRecord:
-    """What acts by itself and is known, for all sandboxes of a session. Its methods read the disk.
+    """Known self-executing files, for all sandboxes of a session.
 
-    What is there when a command enters is the user's own, unless others run, or one ran and the user does not
-    know yet what it made.
+    Reads from disk.
+
+    Files that exist when a command starts are the user's own, unless other commands are running or new files
+    of an earlier command have not been reported yet.
     """
 
     def __init__(self) -> None:
         self.running = 0
-        """Commands and servers that are in a sandbox now."""
+        """Number of commands and servers running in sandboxes."""
         self._known: dict[object, ActingEntry] = {}
         self._of_user: set[object] = set()
-        """What the user had or agreed to: it is never renamed."""
+        """Keys of the files that the user has created or approved. They are never renamed."""
         self._last: dict[object, ActingEntry] = {}
-        """What the last look found."""
+        """Entries found by the last search."""
         self._is_open = False
-        """Whether a command may have made something that the user does not know of."""
+        """Whether a command may have created files that have not been reported."""
         self._was_quiet = False
-        """Whether no command ran at the last look, nor entered since."""
+        """Whether no command was running at the last search."""
         self._lock = threading.Lock()
 
     def enter(self, search: Callable[[], Iterable[ActingEntry]]) -> list[ActingEntry]:
-        """What is there when a command enters."""
+        """Record that a command starts, and return the existing entries."""
         with self._lock:
             entries = self._entries(search)
-            vanished = [entry for key, entry in self._known.items() if key not in entries]
+            vanished = [
+                entry for key, entry in self._known.items() if key not in entries
+            ]
             if self._is_open or any(entry.state == CLOSED for entry in vanished):
-                # What vanished is not held from here on: it may come back with another content.
-                self._known = {key: entry for key, entry in self._known.items() if key in entries}
+                # Forget vanished entries, because they may reappear with different content.
+                self._known = {
+                    key: entry for key, entry in self._known.items() if key in entries
+                }
             else:
                 self._known = entries
                 self._of_user |= entries.keys()
@@ -47,8 +56,10 @@ class ActingRecord:
             self._was_quiet = False
         return list(entries.values())
 
-    def look(self, search: Callable[[], Iterable[ActingEntry]]) -> tuple[ActingEntry, ...]:
-        """What is new, or was replaced, until it is settled."""
+    def look(
+        self, search: Callable[[], Iterable[ActingEntry]]
+    ) -> tuple[ActingEntry, ...]:
+        """Return the new and replaced entries that have neither been kept nor removed yet."""
         with self._lock:
             self._was_quiet = self.running == 0
             self._last = self._entries(search)
@@ -57,10 +68,14 @@ class ActingRecord:
         return tuple(sorted(entry for entry in new if entry.part_of not in paths))
 
     def settle(self, entries: Iterable[ActingEntry], *, are_kept: bool = False) -> None:
-        """Note that the user knows of these, or keeps them, with all that is part of them."""
+        """Mark entries and their parts as reported to the user.
+
+        Args:
+            are_kept: whether the user keeps the files as their own.
+        """
         paths = {entry.path for entry in entries}
         with self._lock:
-            for key, entry in self._last.items():  # what others are part of comes first
+            for key, entry in self._last.items():  # parts come after their entry
                 if entry.path in paths or entry.part_of in paths:
                     paths.add(entry.path)
                     self._known[key] = entry
@@ -69,36 +84,41 @@ class ActingRecord:
             self._close()
 
     def put_aside(self, entry: ActingEntry) -> str:
-        """Give what a command made another name, which this returns.
+        """Rename a file that a command created, and return the new name.
 
         Raises:
-            OSError: the user had it, or may have; or the disk refused.
+            OSError: the file may be the user's own, or cannot be renamed.
         """
         if entry.key in self._of_user:
-            raise OSError(0, "it was there before")
+            raise OSError(0, EXISTED)
         if entry.is_target or entry.state == CLOSED:
-            raise OSError(0, "it may be yours")
+            raise OSError(0, MAY_BE_YOURS)
         path = Path(entry.path)
         name = put_aside(path, entry.folder)
-        renamed = acting_entry(str(path.with_name(name)), entry.part_of)  # no name that git writes, either
+        renamed = acting_entry(
+            str(path.with_name(name)), entry.part_of
+        )  # not a name that git writes
         with self._lock:
             self._known[renamed.key] = renamed
         return name
 
     def _close(self) -> list[ActingEntry]:
-        """What the last look found new. If that is nothing, all is known that commands made until then."""
-        before = self._known
-        new = [
-            entry
-            for key, entry in self._last.items()
-            if key not in before or before[key].state != entry.state
-        ]
+        """Return the entries of the last search that have not been reported.
+
+        If there are none, and no command was running, the record is closed: all new files have been reported.
+        """
+        new = []
+        for key, entry in self._last.items():
+            if key not in self._known or self._known[key].state != entry.state:
+                new.append(entry)
         if self._was_quiet and not new:
             self._is_open = False
         return new
 
-    def _entries(self, search: Callable[[], Iterable[ActingEntry]]) -> dict[object, ActingEntry]:
-        """By key; what is known counts also beyond the bound of a search."""
+    def _entries(
+        self, search: Callable[[], Iterable[ActingEntry]]
+    ) -> dict[object, ActingEntry]:
+        """Search, and return the entries by key, including known ones that the search did not reach."""
         entries: dict[object, ActingEntry] = {entry.key: entry for entry in search()}
         for key, former in self._known.items():
             if key not in entries and former.state != CLOSED:

@@ -1,140 +1,222 @@
-"""Expands server prompts that the user's prompt calls, and reads server resources that it names."""
+"""Expands tool servers' prompts that the user calls, and reads resources named in the user's prompt."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from foldline.context.conversation import as_resource
-from foldline.context.harmless import clean_line
-from foldline.protocol import FoldlineError, Part, TextPart, UserMessage
+from foldline.protocol import (
+    FoldlineError,
+    Part,
+    TextPart,
+    UserMessage,
+    text_parts,
+)
+from foldline.text.harmless import clean_line, escaped_line
+from foldline.text.tags import resource_part
 
 from .custom_commands import NAME, words_of
-from .discovery import Custom
-from .mcp.listing import ServerPrompt, Trouble
-from .mcp.servers import Server
+from .discovery import Extension
+from .mcp.listing import Trouble, description_of
+from .mcp.servers import ToolServer
 from .mcp.tools import outcome_of
 from .state import AgentState
-from .tools.text import one_line
+from .tools import ToolOutcome
 
 if TYPE_CHECKING:
-    from .tools import ToolOutcome
+    from mcp.types import Prompt
 
 _RESOURCE: Final = re.compile(r"(?:^|(?<=[\s(\[{\"'，。：（]))@([\w.-]+):(\S+)")
-_END: Final = ".,;:!?)]}\"'，。：）"
-"""What may stand behind an address in a sentence."""
-_OUTSIDE: Final = re.compile(r"[^\w.-]+")
+_PUNCTUATION: Final = ".,;:!?)]}\"'，。：）"
+"""Characters that may follow an address at the end of a phrase or sentence."""
+_UNTYPABLE: Final = re.compile(r"[^\w.-]+")
+MISSING: Final = "/{command} needs {names}. Type values for them after the command."
+NOT_EXPANDED: Final = (
+    "/{command} could not be expanded: the MCP server {server} {reason}."
+)
+NOT_READ: Final = "@{address} could not be read: the MCP server {server} {reason}."
 
 
 def typed_name(name: str) -> str:
-    """The name of a server, or of something of it, as it can be typed behind a sign."""
-    return _OUTSIDE.sub("_", name).strip("._-")
+    """Return the name of a server or prompt as the user types it."""
+    return _UNTYPABLE.sub("_", name).strip("._-")
 
 
 def resource_rows(state: AgentState) -> Iterator[tuple[str, str, bool]]:
-    """What may stand behind an `@`, what it is, and whether it is whole: behind a template more is typed."""
+    """Yield the addresses that can follow `@`, each with a description and whether it is complete.
+
+    The address of a resource template is incomplete: the user types the rest.
+    """
     for name, server in _servers(state).items():
-        for each in server.resources:
-            yield f"{name}:{each.uri}", clean_line(each.about), each.is_whole
+        for resource in server.resources:
+            yield (
+                f"{name}:{resource.uri}",
+                clean_line(resource.about),
+                resource.is_whole,
+            )
 
 
-def server_prompts(state: AgentState) -> dict[str, Custom]:
-    """The prompts of the servers as commands: `/server:name`."""
-    found = {}
-    for called, (server, prompt) in _prompts(state).items():
-        hint = " ".join(
-            f"<{clean_line(name)}>" if needed else f"[{clean_line(name)}]"
-            for name, needed in prompt.arguments
+def server_prompts(state: AgentState) -> dict[str, Extension]:
+    """Return the tool servers' prompts as commands: `/server:name`."""
+    commands = {}
+    for command, (server, prompt) in _prompts(state).items():
+        hints = []
+        for argument in prompt.arguments or ():
+            name = clean_line(argument.name)
+            hints.append(f"<{name}>" if argument.required else f"[{name}]")
+        commands[command] = Extension(
+            "prompts",
+            command,
+            description=clean_line(escaped_line(description_of(prompt))),
+            hint=" ".join(hints),
+            shown=f"MCP server {server.name}",
         )
-        about = clean_line(one_line(prompt.about))
-        found[called] = Custom("prompts", called, about, hint=hint, shown=f"MCP server {server.name}")
-    return found
+    return commands
 
 
-async def server_prompt(state: AgentState, called: str, given: str) -> str:
-    """What a server's prompt says, with what was typed behind its name filled in.
+async def server_prompt(state: AgentState, command: str, arguments: str) -> str:
+    """Return the text of a server's prompt.
 
     Raises:
-        FoldlineError: something is missing, or the server does not give it.
+        FoldlineError: an argument is missing, or the server failed.
     """
     from mcp.types import CallToolResult, TextContent
 
-    server, prompt = _prompts(state)[called]
-    values = _values(prompt, given)
-    if missing := [name for name, needed in prompt.arguments if needed and not values.get(name)]:
-        raise FoldlineError(f"/{called} needs {' and '.join(missing)}: type what that is behind it.")
+    server, prompt = _prompts(state)[command]
+    values = _argument_values(prompt, arguments)
+    missing = [
+        argument.name
+        for argument in prompt.arguments or ()
+        if argument.required and not values.get(argument.name)
+    ]
+    if missing:
+        raise FoldlineError(MISSING, command=command, names=" and ".join(missing))
     try:
         result = await server.prompt(prompt.name, values)
     except Trouble as trouble:
         raise FoldlineError(
-            f"/{called} cannot be filled in: the MCP server {server.name} {trouble}."
+            NOT_EXPANDED, command=command, server=server.name, reason=trouble
         ) from None
     blocks: list[Any] = []
     for message in result.messages:
         if len(result.messages) > 1:
             blocks.append(TextContent(type="text", text=f"{message.role}:"))
         blocks.append(message.content)
-    return (await _outcome(state, CallToolResult(content=blocks), server, 1)).text
+    outcome = await _outcome(state, CallToolResult(content=blocks), server, 1)
+    return outcome.text
 
 
 async def with_resources(state: AgentState, prompt: UserMessage) -> UserMessage:
-    """The prompt with what servers have of the resources it names, below the words of the user.
+    """Append the server resources that a prompt names, and return the prompt.
 
     Raises:
-        FoldlineError: one cannot be read.
+        FoldlineError: a resource cannot be read.
     """
-    from_servers = _servers(state)
-    found = dict.fromkeys((m[1], m[2]) for m in _RESOURCE.finditer(prompt.typed) if m[1] in from_servers)
-    if not found:
+    servers = _servers(state)
+    matches = _RESOURCE.finditer(prompt.typed)
+    addresses = dict.fromkeys(
+        (match[1], match[2]) for match in matches if match[1] in servers
+    )
+    if not addresses:
         return prompt
+    attached: list[Part] = []
+    images: list[Part] = []
+    for name, address in addresses:
+        server = servers[name]
+        uri = address
+        if not any(resource.uri == address for resource in server.resources):
+            uri = address.rstrip(_PUNCTUATION)
+        outcome = await _read_resource(
+            state, server, f"{name}:{uri}", uri, len(addresses)
+        )
+        attached.append(resource_part(f"{name}:{uri}", outcome.text))
+        images += outcome.images
+    return with_attached(prompt, attached, images)
+
+
+def with_attached(
+    prompt: UserMessage, attached: Sequence[Part], images: Sequence[Part] = ()
+) -> UserMessage:
+    """Insert text after a prompt's typed text, before the prompt's other parts, and append images."""
+    typed = text_parts(prompt.typed.rstrip())
+    others = [
+        part
+        for part in prompt.parts
+        if not isinstance(part, TextPart) or part.origin != "typed"
+    ]
+    parts = (*typed, *attached, *others, *images)
+    return prompt.model_copy(update={"parts": parts})
+
+
+async def _read_resource(
+    state: AgentState,
+    server: ToolServer,
+    typed: str,
+    uri: str,
+    count: int,
+) -> ToolOutcome:
     from mcp.types import CallToolResult, EmbeddedResource
 
-    text, images = prompt.typed.rstrip(), list[Part]()
-    for name, address in found:
-        server = from_servers[name]
-        listed = any(address == each.uri for each in server.resources)
-        uri = address if listed else address.rstrip(_END)
-        try:
-            result = await server.read(uri)
-        except Trouble as trouble:
-            shown = one_line(f"{name}:{uri}")
-            raise FoldlineError(f"@{shown} cannot be read: the MCP server {server.name} {trouble}.") from None
-        blocks = [EmbeddedResource(type="resource", resource=each) for each in result.contents]
-        outcome = await _outcome(state, CallToolResult(content=[*blocks]), server, len(found))
-        text += as_resource(f"{name}:{uri}", outcome.text)
-        images += outcome.images
-    others = (part for part in prompt.parts if not isinstance(part, TextPart))
-    return prompt.model_copy(update={"parts": (TextPart(text=text + prompt.piped), *others, *images)})
+    try:
+        result = await server.read(uri)
+    except Trouble as trouble:
+        raise FoldlineError(
+            NOT_READ, address=escaped_line(typed), server=server.name, reason=trouble
+        ) from None
+    blocks = [
+        EmbeddedResource(type="resource", resource=content)
+        for content in result.contents
+    ]
+    return await _outcome(state, CallToolResult(content=[*blocks]), server, count)
 
 
-async def _outcome(state: AgentState, result: Any, server: Server, among: int) -> "ToolOutcome":
-    """Clean, and clipped to its share of half the room that results have: the prompt has to fit as well."""
-    context = state.tool_context("", state.room_for_results() // 2 // among)
+async def _outcome(
+    state: AgentState,
+    result: Any,
+    server: ToolServer,
+    count: int,
+) -> ToolOutcome:
+    """Sanitise a result, and shorten it to its share of the room for results.
+
+    All `count` results together get half of this room, because the prompt must fit as well.
+    """
+    context = state.tool_context("", state.room_for_results() // 2 // count)
     return await outcome_of(result, context, server.prefix.rstrip("_"))
 
 
-def _servers(state: AgentState) -> Mapping[str, Server]:
-    """By what is typed; of two that are typed alike, the one of that very name, which comes last."""
-    servers = {} if state.servers is None else state.servers.by_name
-    by_name = sorted(servers.items(), key=lambda each: typed_name(each[0]) == each[0])
-    return {typed_name(name): server for name, server in by_name}
+def _servers(state: AgentState) -> Mapping[str, ToolServer]:
+    """Return the servers by typed name.
+
+    If two servers have the same typed name, that name means the server whose real name equals it.
+    """
+    if state.servers is None:
+        return {}
+    items = state.servers.by_name.items()
+    exact_last = sorted(items, key=lambda item: typed_name(item[0]) == item[0])
+    return {typed_name(name): server for name, server in exact_last}
 
 
-def _prompts(state: AgentState) -> dict[str, tuple[Server, ServerPrompt]]:
-    return {
-        called: (server, prompt)
-        for name, server in _servers(state).items()
-        for prompt in server.prompts
-        if NAME.fullmatch(called := f"{name}:{typed_name(prompt.name)}")
-    }
+def _prompts(state: AgentState) -> dict[str, tuple[ToolServer, "Prompt"]]:
+    prompts = {}
+    for name, server in _servers(state).items():
+        for prompt in server.prompts:
+            command = f"{name}:{typed_name(prompt.name)}"
+            if NAME.fullmatch(command):
+                prompts[command] = (server, prompt)
+    return prompts
 
 
-def _values(prompt: ServerPrompt, given: str) -> dict[str, str]:
-    """A word for each argument, in order; the last one has the rest."""
-    names = [name for name, _ in prompt.arguments]
-    words = words_of(given)
+def _argument_values(prompt: "Prompt", arguments: str) -> dict[str, str]:
+    """Assign the typed words to a prompt's arguments.
+
+    The last argument gets all remaining words.
+    """
+    names = [argument.name for argument in prompt.arguments or ()]
+    words = words_of(arguments)
     if len(names) == 1:
-        words = [given] if given else []
+        words = [arguments]
     elif len(words) > len(names) > 0:
-        words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
-    return {name: word for name, word in zip_longest(names, words[: len(names)]) if word}
+        last = len(names) - 1
+        words = [*words[:last], " ".join(words[last:])]
+    pairs = zip_longest(names, words[: len(names)])
+    return {name: word for name, word in pairs if word}

@@ -1,7 +1,8 @@
-"""Settings: what a user may choose, where each choice came from, and the model clients they lead to.
+"""Loads the settings, records where each value comes from, and connects model clients.
 
-Files first (the user's, then the project's), then the environment, then options: the last one wins. What is
-set for one model wins over what is set for all, in files; the environment and options speak for this run.
+The sources, from lowest to highest precedence, are: the user's file, the project's file, the environment, and
+command-line options. In files, the window of one model takes precedence over `context.window`. The
+environment and options apply only to this run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
-from foldline.context.budget import BudgetSettings
 from foldline.llm.base import OFFLINE
 from foldline.llm.providers import ENVIRONMENT, Provider, provider_named, split_model
 from foldline.protocol import FoldlineError, OptionError
+from foldline.view.budget import BudgetSettings
 
 from .api_keys import keep_secret, key_of
 from .layers import (
@@ -22,7 +23,8 @@ from .layers import (
     KEY_SETTINGS,
     MODELS,
     PROVIDERS,
-    Given,
+    REMOVED,
+    RawSetting,
     config_file,
     dotted,
     from_environment,
@@ -35,139 +37,168 @@ from .settings_schema import (
     UNWATCHED,
     AllSettings,
     Amount,
-    ContextSettings,
     Limits,
-    ModelSettings,
     checked,
     is_secret,
 )
 
 if TYPE_CHECKING:
     from foldline.compaction import CompactionStrategy
-    from foldline.llm import LLM, Embedder
+    from foldline.llm import LLM
     from foldline.llm.wire import Options
 
     from .sandbox_policy import SandboxOptions
 
+SUMMARY_MODEL_FAILED = "compaction.model, {model}, cannot be used: {failure}"
+NO_PROVIDER = "There is no provider {name}."
+NOT_SET_UP = "No provider is set up for {model}."
+NAME_PROVIDER = (
+    "{problem} Add a provider to the model's name, as in {model}@openai; set OPENAI_API_KEY, or "
+    "OPENAI_BASE_URL for your own server; or use -m offline."
+)
+
 DEFAULT = "default"
-"""The origin of a value nobody set."""
+"""Origin of a value that is not set."""
 COMMAND_LINE = "command line"
-"""The origin of a value that an option set."""
+"""Origin of a value set by an option."""
+IGNORED = "{key} is ignored: {reason} ({origin})."
 
 
 class Settings(AllSettings):
-    """All settings, as they are in force."""
+    """The active settings, with the origin of each value."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _of_tables: dict[tuple[str, ...], object] = PrivateAttr(default_factory=dict)
+    """Values of single models, providers, tool servers and keys, by the parts of their keys."""
     _options: Mapping[str, object] = PrivateAttr(default_factory=dict)
-    _of_project: list[Given] = PrivateAttr(default_factory=list)
+    _of_project: list[RawSetting] = PrivateAttr(default_factory=list)
+    _warnings: list[str] = PrivateAttr(default_factory=list)
 
     def origin(self, key: str) -> str:
-        """Who set a value, by its dotted key: a file, an environment variable, an option, or `default`."""
+        """Return the origin of a value: a file, a variable, an option, or `default`."""
         return self._origins.get(key, DEFAULT)
 
     @property
-    def of_project(self) -> Sequence[Given]:
-        """What the project set that the user had agreed to."""
+    def of_project(self) -> Sequence[RawSetting]:
+        """Settings from the project's file, which the user has agreed to."""
         return self._of_project
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """One message for each setting from an earlier version; these settings are ignored."""
+        return self._warnings
+
     def again(self, cwd: Path | str, environ: Mapping[str, str]) -> "Settings":
-        """As the files and the environment are now, with the options of this run.
+        """Reload the files and the environment, with the options of this run.
 
         Raises:
-            FoldlineError: as `load_settings`.
+            FoldlineError: as for `load_settings`.
         """
         return load_settings(cwd, environ, self._options)
 
     def values(self) -> dict[str, object]:
-        """Every setting by its dotted key, as plain JSON values; of models, providers and tool servers, what
-        was set. What may hold a password is left out."""
+        """Return all settings by dotted key, as JSON values.
+
+        For models, providers and tool servers, only values that are set are included. Secrets are masked.
+        """
         from foldline.llm.failures import Endpoint
 
         sections = self.model_dump(mode="json")
-        found = {key: _lookup(sections, key) for key in KEYS}
-        for section in BY_NAME:
-            for name, table in sections[section].items():
-                for key in getattr(self, section)[name].model_fields_set:
-                    names, value = (section, name, key), table[key]
-                    if is_secret(names):
-                        inner = [(*names, each) for each in value] if isinstance(value, dict) else [names]
-                        found |= {dotted(each): "(set)" for each in inner}
-                    elif key in ("url", "base_url") and value:
-                        found[dotted(names)] = Endpoint(value, "").shown  # without user, password and query
-                    elif value is not None:
-                        found[dotted(names)] = value
-        for screen, chosen in self.keys.items():
-            found |= {dotted((KEY_SETTINGS, screen, command)): keys for command, keys in chosen.items()}
-        return found
+        values = {key: _lookup(sections, key) for key in KEYS}
+        for names, value in self._of_tables.items():
+            setting_value = value
+            if is_secret(names):
+                setting_value = "(set)"
+            elif names[-1] in ("url", "base_url"):
+                # without user, password and query
+                setting_value = Endpoint(str(value), "").shown
+            values[dotted(names)] = setting_value
+        return values
 
     def provider_named(self, name: str) -> Provider | None:
-        """The provider of this name, one of the user's own or a preset."""
+        """Return the user's own provider or the preset with this name, if there is one."""
         return provider_named(name, self.own_providers())
 
     def own_providers(self) -> Mapping[str, Provider]:
-        """Those of `[providers.NAME]`, by name."""
-        return {name: own_provider(name, table) for name, table in self.providers.items()}
+        """Return the providers of `[providers.NAME]`, by name."""
+        return {
+            name: own_provider(name, table) for name, table in self.providers.items()
+        }
 
     def bounds(self, *, watched: bool) -> Limits:
-        """The limits in force, where somebody watches and where nobody does."""
-        given = self.limits.model_dump(exclude_none=True)
-        usual = Limits() if watched else UNWATCHED
-        return replace(usual, **given, cost_is_usual="turn_cost" not in given)
+        """Return the active limits.
+
+        Args:
+            watched: whether a user is present. If not, the default limits are lower.
+        """
+        limits = self.limits.model_dump(exclude_none=True)
+        defaults = Limits() if watched else UNWATCHED
+        return replace(defaults, **limits, cost_is_usual="turn_cost" not in limits)
 
     @property
     def sandbox_options(self) -> "SandboxOptions":
-        """The options of the sandbox that commands run in."""
+        """The sandbox settings."""
         from .sandbox_policy import SandboxOptions
 
-        return SandboxOptions(**{**self.sandbox.model_dump(), "shell": self.sandbox.shell == "on"})
+        return SandboxOptions(**self.sandbox.model_dump())
 
-    def of_model(self, model: str) -> ModelSettings:
-        """What was set for this model alone."""
-        return self.models.get(model.lower(), ModelSettings())
+    def own_window(self, model: str) -> int | None:
+        """Return the window that is configured for one model, in tokens."""
+        table = self.models.get(model.lower())
+        return None if table is None else table.window
 
     def window_of(self, model: str) -> int | None:
-        """The window that was set for this model, or for all; in tokens."""
-        return self.of_model(model).window or self.context.window
+        """Return a model's configured window in tokens, or None if it is not set."""
+        return self.own_window(model) or self.context.window
 
     @property
     def request_options(self) -> "Options":
-        """What is set of requests to the model."""
+        """The settings of requests to the model."""
         from foldline.llm.wire import Options
 
         return Options(self.effort, self.context.cache_life)
 
-    def budget_settings(self, window: int, model: str = "") -> BudgetSettings:
-        """The sizes that were set for this model, or for all, in tokens of this window."""
-        own, shared = self.of_model(model), self.compaction
+    def budget_settings(self, window: int) -> BudgetSettings:
+        """Return the configured sizes, in tokens.
 
-        def tokens(first: Amount | None, second: Amount | None) -> int | None:
-            amount = second if first is None else first
+        Args:
+            window: the model's window in tokens. Sizes may be a percentage of it.
+        """
+        compaction = self.compaction
+
+        def tokens(amount: Amount | None) -> int | None:
             return None if amount is None else amount.of(window)
 
         return BudgetSettings(
-            threshold=tokens(own.threshold, shared.threshold),
-            reserve_tokens=tokens(own.reserve_tokens, shared.reserve_tokens),
-            keep_recent_tokens=tokens(own.keep_recent_tokens, shared.keep_recent_tokens),
-            max_summary_tokens=tokens(own.max_summary_tokens, shared.max_summary_tokens),
-            soft_ratio=own.soft_ratio or shared.soft_ratio,
+            threshold=tokens(compaction.threshold),
+            reserve_tokens=tokens(compaction.reserve_tokens),
+            keep_recent_tokens=tokens(compaction.keep_recent_tokens),
+            max_summary_tokens=tokens(compaction.max_summary_tokens),
+            soft_ratio=compaction.soft_ratio,
         )
 
-    def strategy(self, dependencies: "Mapping[type, object] | None" = None) -> "CompactionStrategy":
-        """The strategy that was set; `dependencies` are what its constructor may ask for, by type.
+    def strategy(
+        self, dependencies: "Mapping[type, object] | None" = None
+    ) -> "CompactionStrategy":
+        """Load the configured strategy.
+
+        Args:
+            dependencies: arguments for the strategy's constructor, by type.
 
         Raises:
-            FoldlineError: it cannot be loaded.
+            FoldlineError: the strategy cannot be loaded.
         """
         from foldline.compaction import load_strategy
 
         return load_strategy(self.compaction.strategy, dependencies)
 
     def check_strategy(self) -> None:
-        """See whether the strategy that was set can be loaded: one of the user's own is imported for that.
+        """Check that the configured strategy can be loaded.
+
+        Imports the user's own strategy.
 
         Raises:
-            FoldlineError: it cannot; the sentence says who set it.
+            FoldlineError: the strategy cannot be loaded. The message names the origin of the setting.
         """
         from foldline.compaction import check_strategy
 
@@ -176,11 +207,13 @@ class Settings(AllSettings):
         except FoldlineError as failure:
             key = "compaction.strategy"
             origin = self.origin(key)
-            raise _by_origin(FoldlineError(f"{origin}: {key}: {failure}"), origin) from None
+            raise _by_origin(
+                FoldlineError(f"{origin}: {key}: {failure}"), origin
+            ) from None
 
 
 def _by_origin(failure: FoldlineError, origin: str) -> FoldlineError:
-    """Return the failure of a value as what it is for the command line: wrong usage, if an option set it."""
+    """Return the failure, as an `OptionError` if the value was set by a command-line option."""
     return OptionError(str(failure)) if origin == COMMAND_LINE else failure
 
 
@@ -191,21 +224,32 @@ def load_settings(
     *,
     said_by: str = COMMAND_LINE,
 ) -> Settings:
-    """The settings in force in a folder. `overrides`, by dotted key, come from options and win; `said_by`,
-    for sentences, is who gave them.
+    """Load the settings for a folder.
+
+    Args:
+        overrides: values from options, by dotted key. They take precedence over all others.
+        said_by: origin of the overrides, as shown to the user.
 
     Raises:
-        FoldlineError: an unknown key or a value that is not allowed; the sentence says where and what is.
+        FoldlineError: a key is unknown, or a value is not allowed. The message names the origin.
     """
     layers = [
         from_file(config_file(environ)),
         from_project(Path(cwd)),
-        from_environment(environ, (key for key in KEYS if "." not in key)),
+        from_environment(environ, (key for key in (*KEYS, *REMOVED) if "." not in key)),
         [
-            Given(tuple(key.split(".")), value, said_by, for_this_run=True)
+            RawSetting(tuple(key.split(".")), value, said_by, for_this_run=True)
             for key, value in (overrides or {}).items()
         ],
     ]
+    of_project = layers[1]
+    warnings = [
+        IGNORED.format(key=item.key, reason=item.removal, origin=item.origin)
+        for layer in layers
+        for item in layer
+        if item.removal
+    ]
+    layers = [[item for item in layer if not item.removal] for layer in layers]
     for layer in layers:
         for item in layer:
             try:
@@ -217,57 +261,58 @@ def load_settings(
     for item in named_in(layers, environ):
         value = checked(item)
         names = _same_for_all_spellings(item.names)
-        if item.for_this_run:
-            values = {key: kept for key, kept in values.items() if not _for_one_model(key, names)}
+        if item.for_this_run and names == ("context", "window"):
+            values = {key: other for key, other in values.items() if key[0] != MODELS}
         values[names] = value
         origins[dotted(names)] = item.origin
     settings = Settings.model_validate(_nested(values))
     settings._origins.update(origins)
-    settings._options, settings._of_project = dict(overrides or {}), layers[1]
+    settings._of_tables = {
+        names: value
+        for names, value in values.items()
+        if names[0] in (*BY_NAME, KEY_SETTINGS)
+    }
+    settings._options = dict(overrides or {})
+    settings._of_project = of_project
+    settings._warnings = warnings
     keep_secret(settings.own_providers().values())
     return settings
 
 
 def connect_llm(settings: Settings, environ: Mapping[str, str]) -> "LLM":
-    """The model client in force; the embedded model where nobody else is to be asked.
+    """Create a client for the configured model, by default the embedded one.
 
     Raises:
-        FoldlineError: the model needs a server or a key, and there is none.
+        FoldlineError: the model needs a server or a key, which is missing.
     """
     provider = provider_in_force(settings, environ)
     return _client(settings.model, provider, settings, environ, settings.window_of)
 
 
 def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM | None":
-    """The client of the model that writes the summaries; None where it is the session's own.
+    """Create a client for the summary model.
+
+    Returns:
+        None if summaries are written by the session's model.
 
     Raises:
-        FoldlineError: it needs a server or a key, and there is none.
+        FoldlineError: the model needs a server or a key, which is missing.
     """
-    named = settings.compaction.model
-    if not named:
+    model_name = settings.compaction.model
+    if not model_name:
         return None
-    name, at = split_model(named, settings.own_providers())
+    name, at = split_model(model_name, settings.own_providers())
     try:
         own = provider_in_force(settings, environ)
         provider = provider_called(at, settings, environ) if at else own
         if provider == own and name == connect_llm(settings, environ).info.id:
             return None
-        # `context.window` is about the session's model: it says nothing of this one.
-        return _client(name, provider, settings, environ, lambda model: settings.of_model(model).window)
+        # `context.window` applies only to the session's model.
+        return _client(name, provider, settings, environ, settings.own_window)
     except FoldlineError as failure:
-        raise FoldlineError(f"compaction.model, {named}, cannot be used: {failure}") from None
-
-
-def connect_embedder(settings: Settings, environ: Mapping[str, str]) -> "Embedder | None":
-    """What compares texts by what they mean; None offline, and where no model for it is known."""
-    from foldline.llm.catalog import connect_embeddings
-
-    provider = provider_in_force(settings, environ)
-    if settings.model == "offline" or provider is None:
-        return None
-    model = settings.compaction.embedding_model.strip()
-    return connect_embeddings(provider, key_of(provider, environ).value, model)
+        raise FoldlineError(
+            SUMMARY_MODEL_FAILED, model=model_name, failure=failure
+        ) from None
 
 
 def _client(
@@ -282,38 +327,46 @@ def _client(
     if name == OFFLINE or (provider is None and not name):
         from foldline.llm.offline import OfflineLLM
 
-        return OfflineLLM(window_of(OFFLINE) or settings.offline.window, pace=settings.offline.pace)
+        return OfflineLLM(
+            window_of(OFFLINE) or settings.offline.window, pace=settings.offline.pace
+        )
     if provider is None:
         model, at, called = name.rpartition("@")
-        missing = f"There is no provider {called}" if at else f"No provider is set up for {name}"
-        raise FoldlineError(
-            f"{missing}: name one, as in {model or called}@openai, set OPENAI_API_KEY, or OPENAI_BASE_URL "
-            "for a server of your own, or use -m offline."
-        )
-    if not name and provider.key_name == "OPENAI_API_KEY" and settings.provider in ("", ENVIRONMENT):
+        problem = NOT_SET_UP.format(model=name)
+        if at:
+            problem = NO_PROVIDER.format(name=called)
+        raise FoldlineError(NAME_PROVIDER, problem=problem, model=model or called)
+    if (
+        not name
+        and provider.key_name == "OPENAI_API_KEY"
+        and settings.provider in ("", ENVIRONMENT)
+    ):
         name = environ.get("OPENAI_MODEL", "").strip()
     key = key_of(provider, environ)
-    return connect(provider, name, key.value, window_of, key_name=key.name, options=settings.request_options)
+    return connect(
+        provider,
+        name,
+        key.value,
+        window_of,
+        key_name=key.name,
+        options=settings.request_options,
+    )
 
 
 async def known_window(llm: "LLM") -> int:
-    """The window in tokens; where only the server knows it, the server is asked.
+    """Return the model's window in tokens, asking the server if necessary.
 
     Raises:
-        LLMError: no model was named, and the server does not list any.
+        LLMError: no model is configured, and the server does not list any.
     """
     return (await llm.prepare()).window
 
 
 def _same_for_all_spellings(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Servers ignore upper and lower case in the names of models; variables of the environment cannot."""
-    return (names[0], names[1].lower(), *names[2:]) if names[0] in (MODELS, PROVIDERS) else names
-
-
-def _for_one_model(names: tuple[str, ...], shared: tuple[str, ...]) -> bool:
-    """Whether the one key sets for one model what the other sets for all."""
-    section = "context" if names[-1] in ContextSettings.model_fields else "compaction"
-    return names[0] == MODELS and shared == (section, names[-1])
+    """Lower-case model and provider names, because environment variables do not preserve case."""
+    if names[0] in (MODELS, PROVIDERS):
+        return (names[0], names[1].lower(), *names[2:])
+    return names
 
 
 def _nested(values: Mapping[tuple[str, ...], object]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Changing the user's own settings file: one setting, or a server; everything around it is kept."""
+"""Changes a setting or adds a server in the user's settings file.
+
+The rest of the file stays unchanged.
+"""
 
 import re
 from collections.abc import Mapping, MutableMapping
@@ -11,17 +14,22 @@ from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError
 
 from .api_keys import write_private
-from .layers import BY_NAME, Given, config_file, from_file
+from .layers import BY_NAME, RawSetting, config_file, from_file
 from .model_choice import changed_config
 from .settings import Settings
 from .settings_schema import KEYS, TABLES, checked, kind_of
 
-TYPED = "What you typed"
-"""Who gave a value, for the sentence that refuses it."""
+TYPED = "Your input"
+"""Origin of a value that the user typed, for error messages."""
+BAD_HOST = "{host!r} is not a valid server name. Enter something like localhost:8000."
+ONLY_ADDRESS = "Enter the address without a user name, password or query. You can enter a key next."
 
 
 def shown(value: object) -> str:
-    """As a settings file says it; empty where none is set."""
+    """Format a value for display.
+
+    Returns an empty string if the value is not set.
+    """
     if value is None:
         return ""
     if isinstance(value, list):
@@ -32,23 +40,25 @@ def shown(value: object) -> str:
 
 
 def unset_words(key: str) -> str:
-    """What stands for the value of a setting that has none: `by window`, `as for all`, `only in run`."""
+    """Return the words shown for an unset setting, for example `by window` or `only in run`."""
     names = key.split(".")
-    if names[0] in BY_NAME:  # by its last name alone: the key may have been split at dots of its table's
-        return "none" if TABLES[names[0]][names[-1]].default is not None else "as for all"
+    if names[0] in BY_NAME:  # the part in between, a table's name, may contain dots
+        return (
+            "none" if TABLES[names[0]][names[-1]].default is not None else "as for all"
+        )
     if KEYS[key].default is not None:
         return "none"
     return "only in run" if names[0] == "limits" else "by window"
 
 
 def in_toml(key: str, text: str) -> bool | int | float | str:
-    """What was typed, as a settings file says it.
+    """Parse a value that the user typed.
 
     Raises:
-        FoldlineError: it is not allowed; the sentence says what is.
+        FoldlineError: the value is not allowed. The message lists the allowed values.
     """
     text = text.strip()
-    checked(Given(tuple(key.split(".")), text, TYPED))
+    checked(RawSetting(tuple(key.split(".")), text, TYPED))
     kind = kind_of(KEYS[key])
     if kind is bool:
         return text.lower() in ("true", "1", "yes", "on", "t", "y")
@@ -58,10 +68,12 @@ def in_toml(key: str, text: str) -> bool | int | float | str:
 
 
 def own_values(environ: Mapping[str, str]) -> dict[tuple[str, ...], object]:
-    """What the user's own file sets, by key, name by name.
+    """Return the values in the user's own file.
+
+    Each key is a tuple with the parts of a dotted key.
 
     Raises:
-        FoldlineError: it cannot be read.
+        FoldlineError: the file cannot be read.
     """
     return {given.names: given.value for given in from_file(config_file(environ))}
 
@@ -73,13 +85,16 @@ def change(
     key: str,
     value: bool | int | float | str | None,
 ) -> Settings:
-    """Sets one of the user's own settings; None takes it out again. The settings in force then.
+    """Change a setting in the user's file, and return the new settings.
+
+    Args:
+        value: None removes the setting.
 
     Raises:
-        FoldlineError: the file cannot be read or written, or would not be valid; it is as it was.
+        FoldlineError: the file cannot be read or written, or would become invalid. The file is unchanged.
     """
     path = config_file(environ)
-    from_file(path)  # Says what is wrong with it, if anything is.
+    from_file(path)  # raises if the file is invalid
     before = read_regular(path).decode() if path.exists() else None
     _write(environ, key, value)
     try:
@@ -92,7 +107,9 @@ def change(
         raise
 
 
-def _write(environ: Mapping[str, str], key: str, value: bool | int | float | str | None) -> None:
+def _write(
+    environ: Mapping[str, str], key: str, value: bool | int | float | str | None
+) -> None:
     import tomlkit
 
     section, _, name = key.rpartition(".")
@@ -112,37 +129,44 @@ def _write(environ: Mapping[str, str], key: str, value: bool | int | float | str
 
 _NAME: Final = re.compile(r"[^a-z0-9]+")
 _HOST: Final = re.compile(r"[\w.:%-]+")
-"""What the name or the address of a host is made of; letters of any script (IDNA)."""
+"""Matches a host name or address. Letters of any script are allowed (IDNA)."""
 
 
 def server_at(address: str, known: Mapping[str, Provider]) -> Provider:
-    """The provider at an address; one of those `known`, by name, where it is theirs.
+    """Return the provider at an address.
 
-    A scheme may be left out, and the path, which is then `/v1`: most servers have their API there.
+    The address may lack a scheme and a path, which is usually `/v1`.
+
+    Args:
+        known: existing providers by name. If one has this address, it is returned.
 
     Raises:
-        FoldlineError: it is no address.
+        FoldlineError: the address is not valid.
     """
     from foldline.llm.catalog import checked_url
     from foldline.llm.dialect import dialect_for
 
-    url = _whole(address.strip())
-    checked_url(url, "What was entered")
+    url = _complete_url(address.strip())
+    checked_url(url, TYPED)
     parts = urlsplit(url)
     if not _HOST.fullmatch(parts.hostname or ""):
-        raise FoldlineError(f"{parts.netloc!r} is no name of a server: type something like localhost:8000.")
+        raise FoldlineError(BAD_HOST, host=parts.netloc)
     if parts.username or parts.password or parts.query:
-        raise FoldlineError("Leave out user, password and what follows a ?: a key is asked for next.")
-    same = (provider for provider in known.values() if provider.base_url.rstrip("/") == url)
-    found = next(same, None)
-    if found is not None:
-        return found
+        raise FoldlineError(ONLY_ADDRESS)
+    same = (
+        provider for provider in known.values() if provider.base_url.rstrip("/") == url
+    )
+    existing = next(same, None)
+    if existing is not None:
+        return existing
     name = _free_name(_NAME.sub("-", parts.netloc.lower()).strip("-"), known)
-    return Provider(name=name, title=parts.netloc, base_url=url, dialect=dialect_for(url).name)
+    return Provider(
+        name=name, title=parts.netloc, base_url=url, dialect=dialect_for(url).name
+    )
 
 
 def save_server(environ: Mapping[str, str], provider: Provider) -> Path:
-    """Keeps the address of a server in the user's own settings, whose comments and order stay; the file.
+    """Add a server to the user's settings file, and return the path of the file.
 
     Raises:
         FoldlineError: the file cannot be read or written.
@@ -156,17 +180,28 @@ def save_server(environ: Mapping[str, str], provider: Provider) -> Path:
     return config_file(environ)
 
 
-def _whole(address: str) -> str:
+def _complete_url(address: str) -> str:
+    """Add a scheme or the path `/v1` to an address that lacks it.
+
+    The scheme is `http` for local hosts.
+    """
     if "://" not in address:
-        host = address.partition("/")[0].rpartition(":")[0] or address.partition("/")[0]
-        near = host in ("localhost", "127.0.0.1", "[::1]") or ("." not in host and ":" in address)
-        address = f"{'http' if near else 'https'}://{address}"
+        netloc = address.partition("/")[0]
+        host = netloc.rpartition(":")[0] or netloc
+        is_local = host in ("localhost", "127.0.0.1", "[::1]") or (
+            "." not in host and ":" in address
+        )
+        scheme = "http" if is_local else "https"
+        address = f"{scheme}://{address}"
     address = address.rstrip("/")
-    scheme, _, rest = address.partition("://")
-    return address if "/" in rest or not rest else f"{scheme}://{rest}/v1"
+    location = address.partition("://")[2]
+    return f"{address}/v1" if location and "/" not in location else address
 
 
 def _free_name(name: str, known: Mapping[str, Provider]) -> str:
-    taken = {*known, *PROVIDERS}
-    names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
-    return next(each for each in names if each not in taken)
+    numbered = name
+    number = 1
+    while numbered in known or numbered in PROVIDERS:
+        number += 1
+        numbered = f"{name}-{number}"
+    return numbered

@@ -1,4 +1,4 @@
-"""Every setting with its meaning, default and allowed values, and the check of what somebody set."""
+"""Declares every setting with its meaning, default and allowed values, and validates values."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,13 +21,46 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from foldline.context.budget import SMALLEST_WINDOW
 from foldline.protocol import ApprovalMode, FoldlineError
+from foldline.view.budget import SMALLEST_WINDOW
 
-from .layers import BY_NAME, KEY_SETTINGS, MCP, MODELS, PROVIDERS, Given, dotted, on_or_off
+from .layers import (
+    BY_NAME,
+    KEY_SETTINGS,
+    MCP,
+    MODELS,
+    PROVIDERS,
+    RawSetting,
+    dotted,
+    on_or_off,
+)
 
-ALLOWED = "a number of tokens (32768, 32k, 1M) or a share of the window (20%)"
+ALLOWED = "a number of tokens (32768, 32k, 1M) or a percentage of the window (20%)"
 ALLOWED_TOKENS = "a number of tokens (32768, 32k, 1M)"
+NOT_FOR_PROJECTS = "{origin}: a project cannot set {key}. {reason}"
+NOT_ALLOWED = "{origin}: {key} cannot be {value}. Allowed: {allowed}."
+PROJECT_MODE = (
+    "{origin}: a project can only set approvals.mode to 'ask'. Use your own settings, "
+    "FOLDLINE_APPROVALS__MODE or --yes to let more run without asking."
+)
+PROJECT_STRATEGY = (
+    "{origin}: a project can only set compaction.strategy to one of Foldline's own. Use your own settings, "
+    "FOLDLINE_COMPACTION__STRATEGY or --strategy to use your own class."
+)
+PAYS = "Anyone who clones the project would pay for it. Use your own settings or -m."
+PAYS_MORE = "Anyone who clones the project might pay more. Use your own settings."
+SENDS = "Code and keys of anyone who clones the project would be sent there. Use your own settings."
+RUNS = "Anyone who clones the project would run this program. Use your own settings."
+REACHES = "Commands could access more than you want. Use your own settings."
+REBINDS = "Your keys would do something unexpected. Use your own settings."
+UNKNOWN = "there is no setting {key}"
+DID_YOU_MEAN = "Did you mean {key}? "
+KEYS_TABLE = 'Each screen has its own table, [keys.SCREEN], with lines COMMAND = "KEY"'
+OWN_TABLE = (
+    "Each {owner} has its own table, [{table}], with {keys}. "
+    "A name that contains dots needs quotes"
+)
+ALL_SETTINGS = "`foldline config` lists all settings"
 
 _NUMBER = re.compile(r"(\d{1,3}(?:[_,]\d{3})+|\d+)(\.\d+)?\s*([kKmM%]?)")
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -35,30 +68,32 @@ _LARGEST = 1_000_000_000
 
 
 class Amount(NamedTuple):
-    """Tokens, or a share of a window that is not known yet."""
+    """A number of tokens, or a percentage of a window."""
 
     tokens: int | None = None
     percent: float | None = None
 
     def of(self, window: int) -> int:
-        """The amount in tokens, at least 1; `window` in tokens."""
-        return max(1, self.tokens if self.tokens is not None else int(window * (self.percent or 0) / 100))
+        """Return the amount in tokens, at least 1."""
+        if self.tokens is not None:
+            return max(1, self.tokens)
+        return max(1, int(window * (self.percent or 0) / 100))
 
     def __str__(self) -> str:
-        return str(self.tokens) if self.tokens is not None else f"{self.percent or 0:g}%"
+        return f"{self.percent or 0:g}%" if self.tokens is None else str(self.tokens)
 
 
 def parse_amount(text: str) -> Amount:
-    """The amount this says. `k` is a thousand, as on the screens.
+    """Parse an amount. `k` is a thousand.
 
     Raises:
-        ValueError: it says none; the text is what is allowed.
+        ValueError: it is not valid; the message lists allowed values.
     """
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
         raise ValueError(ALLOWED)
-    value = float(re.sub("[_,]", "", found[1]) + (found[2] or ""))
-    unit = found[3].lower()
+    value = float(re.sub("[_,]", "", match[1]) + (match[2] or ""))
+    unit = match[3].lower()
     if unit == "%":
         if not 0 < value <= 100:
             raise ValueError(ALLOWED)
@@ -70,10 +105,10 @@ def parse_amount(text: str) -> Amount:
 
 
 def parse_tokens(text: str) -> int:
-    """Like `parse_amount`, without shares.
+    """Parse a number of tokens.
 
     Raises:
-        ValueError: it says no number of tokens; the text is what is allowed.
+        ValueError: it is not valid; the message lists allowed values.
     """
     with suppress(ValueError):
         if (tokens := parse_amount(text).tokens) is not None:
@@ -105,14 +140,18 @@ TokensOrShare = Annotated[
 
 
 def _names(value: object) -> object:
-    """The environment and the Settings screen write a list with commas."""
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    """Split a list with commas, as written in the environment and on the Settings screen."""
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return value
 
 
 Names = Annotated[list[str], BeforeValidator(_names)]
 
 OnOff = Annotated[
-    Literal["on", "off"], BeforeValidator(on_or_off), WithJsonSchema({"enum": ["on", "off", True, False]})
+    Literal["on", "off"],
+    BeforeValidator(on_or_off),
+    WithJsonSchema({"enum": ["on", "off", True, False]}),
 ]
 OnOffAuto = Annotated[
     Literal["auto", "on", "off"],
@@ -121,240 +160,240 @@ OnOffAuto = Annotated[
 ]
 
 BoundTokens = Annotated[
-    int, BeforeValidator(lambda value: value if str(value) == "0" else _tokens(value)), _NUMBER_OR_TEXT
+    int,
+    BeforeValidator(lambda value: value if str(value) == "0" else _tokens(value)),
+    _NUMBER_OR_TEXT,
 ]
 Window = Annotated[Tokens, Field(ge=SMALLEST_WINDOW)]
 SoftRatio = Annotated[float, Field(gt=0, le=1)]
 
 
-class Section(BaseModel):
-    """A table of the settings: unknown keys are refused, and what stands below a key is its meaning."""
+class SettingsSection(BaseModel):
+    """A table of the settings.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    The docstring of a field is its description for users.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
 
 
-class ContextSettings(Section):
+class ContextSettings(SettingsSection):
     """`[context]`: the model's window."""
 
     window: Window | None = None
-    """The context window in tokens, where what is known of the model is wrong."""
+    """The context window in tokens, if the built-in value for the model is wrong."""
     cache_life: Literal["5m", "1h"] = "5m"
-    """How long Claude's cache keeps what is not used. 1h: for whoever pauses; writing costs 2 times the input
-    instead of 1.25 times."""
+    """How long Claude's cache keeps content. 1h suits long pauses; writing then costs 2 instead of 1.25 times
+    the input."""
     dmail: bool = False
-    """Whether the model may go back to an earlier step with a message to itself: the tool `send_dmail`."""
-    branch_note: bool = False
-    """Whether the model gets a short note on the branch that a rewind, an edited prompt or `/tree` leaves."""
+    """Let the model rewind itself to an earlier step and leave itself a message, with the `send_dmail`
+    tool."""
 
 
-class CompactionSettings(Section):
-    """`[compaction]`: when and how the history is compacted. Sizes left out scale with the window."""
+class CompactionSettings(SettingsSection):
+    """`[compaction]`: when and how the conversation is compacted.
+
+    Unset sizes depend on the window.
+    """
 
     mode: Literal["auto", "ask", "off"] = "auto"
-    """auto: a full window is compacted automatically; ask: you see the proposal first; off: only by hand."""
+    """auto: compact automatically when the window is full; ask: show the proposal first; off: only compact
+    when you ask for it."""
     strategy: Annotated[str, Field(min_length=1)] = "adaptive"
-    """How a view is rewritten: adaptive, summary, simple, hide, hide-then-summary, ladder, importance,
-    semantic, hierarchical, digest, or `module:ClassName`."""
+    """How the conversation is compacted: adaptive, summary, simple, hide, hide-then-summary, ladder,
+    importance, semantic, hierarchical, digest, or `module:ClassName`."""
     model: str = ""
-    """The model that writes the summaries, also as `MODEL@PROVIDER`. Empty: the one of the session."""
-    embedding_model: str = ""
-    """The provider's model for embeddings, by which `semantic` chooses. Empty: the one known for the
-    provider; where none is, texts are compared by the words they share."""
+    """The model that writes the summaries, also as `MODEL@PROVIDER`. Empty: the session's model."""
     threshold: TokensOrShare | None = None
-    """A request of this size is compacted first. Goes before `reserve_tokens`; left out, window less
-    reserve."""
+    """Request size that triggers a compaction. Takes precedence over `reserve_tokens`. Not set: the window
+    minus the reserve."""
     reserve_tokens: TokensOrShare | None = None
-    """Kept free for the answer; the window counts as full where less is left."""
+    """Tokens reserved for the answer. The window counts as full if fewer are free."""
     keep_recent_tokens: TokensOrShare | None = None
-    """How much of the newest work stays verbatim."""
+    """How much of the newest work a compaction keeps verbatim."""
     max_summary_tokens: TokensOrShare | None = None
-    """The longest a summary may get."""
+    """The maximum length of a summary."""
     soft_ratio: SoftRatio = 0.75
-    """Share of the threshold from which on the meter shows the cut, and a task done is a moment to
-    compact."""
+    """Fraction of the threshold. Above it, the meter shows the planned cut, and a compaction may start when
+    the model finishes a task."""
     draft_ahead: OnOff = "on"
-    """Whether the next compaction is drafted in the background from there on: a full window then waits for
-    nothing. off: no model is asked before a compaction is due."""
-    idle: Literal["ask", "auto", "off"] = "off"
-    """Whether to compact at rest, shortly before the provider's cache ends, where that pays: ask offers it in
-    the status row, auto does it unless something was typed. Only with a screen."""
+    """Prepare the summary in the background once `soft_ratio` is reached, so that you need not wait for it
+    when the window is full. off: call no model before a compaction is due."""
 
 
-class ModelSettings(Section):
-    """`[models."NAME"]`: what holds for one model only, whatever the sections above say for all."""
+class ModelSettings(SettingsSection):
+    """`[models."NAME"]`: values for one model."""
 
     window: Window | None = None
-    """Its context window in tokens, for `context.window`."""
-    threshold: TokensOrShare | None = None
-    """For `compaction.threshold`."""
-    reserve_tokens: TokensOrShare | None = None
-    """For `compaction.reserve_tokens`."""
-    keep_recent_tokens: TokensOrShare | None = None
-    """For `compaction.keep_recent_tokens`."""
-    max_summary_tokens: TokensOrShare | None = None
-    """For `compaction.max_summary_tokens`."""
-    soft_ratio: SoftRatio | None = None
-    """For `compaction.soft_ratio`."""
+    """Its context window in tokens; overrides `context.window`."""
 
 
-class ProviderSettings(Section):
-    """`[providers.NAME]`: a provider of your own, or what is different about one that Foldline knows."""
+class ProviderSettings(SettingsSection):
+    """`[providers.NAME]`: your own provider, or changes to one that Foldline knows."""
 
     base_url: str | None = None
-    """Where its API begins: `https://host/v1`. Needed for one of your own."""
+    """The base URL of its API: `https://host/v1`. Required for your own provider."""
     key_env: str | None = None
-    """The variable of the environment its key is in. Empty: it needs none, or it is in `keys.toml`."""
+    """The environment variable with its key. Empty: the provider needs no key, or it is in `keys.toml`."""
     key_command: str | None = None
-    """A program that prints its key on the first line, such as `pass show box`: run once, without a shell,
-    where the variable is not set. Goes before `keys.toml`."""
+    """A command that prints its key on the first line, such as `pass show box`. It is run once, without a
+    shell, if the variable is not set. Takes precedence over `keys.toml`."""
     api: Literal["chat", "responses", "messages"] | None = None
     """chat: `/chat/completions`; responses: `/responses`; messages: Anthropic's `/messages`."""
-    dialect: Literal["openai", "strict", "strict-thinking", "mistral", "gemini", "openrouter"] | None = None
-    """How messages are rendered for it: see [Providers](providers.md)."""
+    dialect: (
+        Literal[
+            "openai", "strict", "strict-thinking", "mistral", "gemini", "openrouter"
+        ]
+        | None
+    ) = None
+    """How messages are formatted for the provider: see [Providers](providers.md)."""
     models: list[str] | None = None
-    """Models to choose from, where the server lists none. The first is asked where none is named."""
+    """Models to choose from, if the server lists none. The first one is the default."""
 
 
-class McpSettings(Section):
-    """`[mcp.NAME]`: a tool server, a program that is started or an address that is asked."""
+class McpSettings(SettingsSection):
+    """`[mcp.NAME]`: a tool server, either a program or a URL."""
 
     command: str = ""
-    """The program."""
+    """The program that is started."""
     args: list[str] = []
-    """What it is started with."""
+    """Arguments of the program."""
     env: dict[str, str] = {}
-    """Variables of its environment."""
+    """Environment variables of the program."""
     cwd: str = ""
-    """Where it runs. Empty: the folder of the session."""
+    """Working folder of the program. Empty: the folder of the session."""
     url: str = ""
-    """The address, for a server that is not started but asked over HTTP."""
+    """The URL of a server that is reached over HTTP."""
     headers: dict[str, str] = {}
-    """Sent with every request to the address."""
+    """HTTP headers of every request."""
     sandbox: OnOff = "on"
-    """Whether the program runs in the sandbox, in the modes that have one: `sandboxed` and `read-only`."""
+    """Run the program in the sandbox in the `sandboxed` and `read-only` modes."""
     writable: Names = []
-    """Folders it may write there, beside those of `[sandbox]`."""
+    """Folders it may write in the sandbox, in addition to those of `[sandbox]`."""
     hosts: Names = []
-    """Hosts it may reach there, beside those of `[sandbox]`."""
+    """Hosts it may reach from the sandbox, in addition to those of `[sandbox]`."""
     timeout: Annotated[float, Field(gt=0, le=86_400)] = 120
-    """Seconds a call may take."""
+    """Timeout of a call in seconds."""
     enabled: bool = True
-    """Whether it is used."""
+    """Whether the server is started."""
 
 
-class ApprovalSettings(Section):
-    """`[approvals]`: which tool calls run without a question."""
+class ApprovalSettings(SettingsSection):
+    """`[approvals]`: which tool calls run without asking you."""
 
     mode: ApprovalMode = "ask"
-    """ask: only reads run without asking; edits: edits inside the folder, too; sandboxed: commands that stay
-    in the sandbox as well, where one holds; read-only: nothing is changed; all: everything; plan: reads, and
-    nothing is changed until a plan was accepted."""
+    """Calls that run without asking. ask: reads; edits: reads and edits inside the folder; sandboxed: these,
+    and commands in the sandbox, if there is one; read-only: reads, and nothing can be changed; all:
+    everything; plan: reads, and nothing can be changed until you accept a plan."""
 
 
-class SandboxSettings(Section):
-    """`[sandbox]`: what commands may do in the modes `sandboxed` and `read-only`, beside their folder."""
+class SandboxSettings(SettingsSection):
+    """`[sandbox]`: what commands may access in `sandboxed` and `read-only` mode, besides their folder."""
 
     writable: Names = []
-    """Folders they may see and write, too (a cache of packages); `~` is your home."""
+    """Additional folders that commands may read and write, such as a package cache. `~` is your home
+    folder."""
     hidden: Names = []
-    """Files and folders they may not read, beside what is private of your home: see security.md."""
+    """Additional files and folders that commands may not read. See security.md for those always hidden."""
     hosts: Names = []
-    """Hosts they may reach without a question; `*.example.org` stands for all below it."""
+    """Hosts that commands may reach without asking you. `*.example.org` means all of its subdomains."""
     memory: Annotated[float, Field(ge=0, le=100)] = 50
-    """Percent of this machine's memory that one program of theirs may fill. 0: as much as there is."""
-    shell: OnOff = "on"
-    """Whether your own `!` commands run in it, too."""
+    """Memory that one program may use, as a percentage of this machine's. 0: no limit."""
 
 
 Steps = Annotated[int, Field(ge=0)]
 Cost = Annotated[float, Field(ge=0)]
 
 
-class LimitSettings(Section):
-    """`[limits]`: where a turn, or a session, ends before its work is done. 0: no bound."""
+class LimitSettings(SettingsSection):
+    """`[limits]`: a turn stops when it, or its session, reaches one of these limits. 0: no limit."""
 
     turn_steps: Steps | None = None
-    """Requests of one turn, those for summaries included. Left out: 200 in `run`, none in the chat."""
+    """Requests per turn, including those for summaries. Not set: 200 in `run`, no limit in the chat."""
     turn_tokens: BoundTokens | None = None
-    """Tokens of one turn, input (cached, too) and output, as reported. Left out: 20M in `run`."""
+    """Tokens per turn: reported input (including cached) and output. Not set: 20M in `run`, no limit in the
+    chat."""
     turn_cost: Cost | None = None
-    """USD of one turn, by the table of prices. A model that is not in it costs nothing; where this is set,
-    that is said. Left out: 10 in `run`."""
+    """USD per turn, according to the price table. Models without a known price count as free, with a warning.
+    Not set: 10 in `run`, no limit in the chat."""
     session_steps: Steps = 0
-    """Requests of one session."""
+    """Requests per session."""
     session_tokens: BoundTokens = 0
-    """Tokens of one session."""
+    """Tokens per session."""
     session_cost: Cost = 0
-    """USD of one session."""
+    """USD per session."""
     subagent_steps: Steps = 100
-    """Requests of one subagent, those for summaries included."""
-    subagent_tokens: BoundTokens = 5_000_000
-    """Tokens of one subagent. What it spends counts for the turn and the session, too."""
+    """Requests per subagent, including those for summaries. Their tokens also count for the turn and the
+    session."""
     equal_steps: Steps = 5
-    """So many steps of the same calls and results are a loop: you are asked, and `run` stops. 0: never."""
+    """How many identical steps, with the same calls and results, count as a loop. The chat then asks you what
+    to do, and `run` stops. 0: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds in force on one turn and one session; 0 means no bound."""
+    """The active limits of a turn and a session; 0 means no limit."""
 
     turn_steps: int = 0
     turn_tokens: int = 0
-    """Input and output, as reported."""
+    """Input and output tokens, as reported."""
     turn_cost: float = 0.0
-    """In USD."""
+    """Cost in USD."""
     session_steps: int = 0
     session_tokens: int = 0
     session_cost: float = 0.0
     subagent_steps: int = 100
-    subagent_tokens: int = 5_000_000
     equal_steps: int = 0
-    """How often the same calls with the same results may follow each other."""
+    """Number of identical steps that count as a loop."""
     cost_is_usual: bool = False
-    """Whether `turn_cost` is the default: then no warning if the model's price is unknown."""
+    """Whether `turn_cost` is the default. If so, there is no warning about a model with an unknown price."""
 
 
-UNWATCHED = Limits(turn_steps=200, turn_tokens=20_000_000, turn_cost=10.0, cost_is_usual=True)
-"""Defaults without a user watching: a turn this long is more likely lost than busy."""
+UNWATCHED = Limits(
+    turn_steps=200, turn_tokens=20_000_000, turn_cost=10.0, cost_is_usual=True
+)
+"""Default limits without a user watching. A turn that reaches them is probably stuck."""
 
 
-class OfflineSettings(Section):
-    """`[offline]`: the built-in model."""
+class OfflineSettings(SettingsSection):
+    """`[offline]`: the built-in model, which needs no server."""
 
     window: Window = 16_384
-    """Its context window in tokens: small, so that compaction is seen soon."""
+    """Its context window in tokens. The default is small, so that you soon see a compaction."""
     pace: Annotated[float, Field(ge=0, le=10)] = 0.008
     """Seconds between two words of its answers."""
 
 
-class AllSettings(Section):
+class AllSettings(SettingsSection):
     """Every setting, by its section."""
 
     model: str = ""
-    """`offline`, or a name the provider knows, also as `MODEL@PROVIDER`. Empty: the provider's choice;
-    `offline` where none is set up."""
+    """`offline`, or one of the provider's models, also as `MODEL@PROVIDER`. Empty: the provider's default
+    model, or `offline` without a provider."""
     provider: str = ""
-    """Who is asked, by name; `env` is the server of OPENAI_BASE_URL. Empty: that one, if it is set; else
-    OpenAI, if OPENAI_API_KEY is."""
+    """The name of the provider; `env` is the server at OPENAI_BASE_URL. Empty: that server if the variable is
+    set, otherwise OpenAI if OPENAI_API_KEY is set."""
     fallback: Names = []
-    """Models that take over where one fails for good, as `["MODEL@PROVIDER", …]`, in this order. You are
-    asked first; `run` and pipes say so on stderr."""
-    effort: Literal["default", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = "default"
-    """How much the model thinks, where its API takes that: which of these, its maker's documentation says.
-    default: nothing is sent."""
+    """Models that take over if the model fails permanently, as `["MODEL@PROVIDER", …]`, in this order. The
+    chat asks you first; `run` and pipes report the switch on stderr."""
+    effort: Literal[
+        "default", "none", "minimal", "low", "medium", "high", "xhigh", "max"
+    ] = "default"
+    """Reasoning effort of the model. See the provider's documentation for supported values. default: sends
+    no value."""
     theme: str = "auto"
-    """The colour theme, by name; `auto` follows the terminal, dark or light."""
+    """The name of the colour theme; `auto` follows the terminal, dark or light."""
     theme_background: Literal["terminal", "theme"] = "terminal"
-    """What is behind the text: the background of the terminal, or the one that the theme was made for. A
-    light theme in a dark terminal paints its own, and the other way round."""
+    """Whose background to use, the terminal's or the theme's. A light theme in a dark terminal always uses
+    its own, and vice versa."""
     ascii: OnOffAuto = "auto"
-    """Whether marks, frames and meters are drawn in ASCII: on, off, or auto, which goes by the terminal. For
-    those that have no other signs, or draw them two cells wide."""
+    """Draw marks, frames and meters in ASCII, for terminals that lack other characters or draw them two cells
+    wide. auto: depends on the terminal."""
     notify: Literal["off", "bell", "desktop"] = "off"
-    """How to notify you of the end of a turn, or of a question, while the window has no focus: by the bell
-    of the terminal, or by a desktop notification, and by progress in its tab while something runs."""
-    vim: OnOff = "off"
-    """Whether the prompt has Vim's modes and keys: Esc leads from insert to normal mode."""
+    """How to notify you of a question or the end of a turn while the window has no focus: with the terminal's
+    bell, or with a desktop notification and the progress in the terminal's tab."""
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
@@ -362,16 +401,18 @@ class AllSettings(Section):
     sandbox: SandboxSettings = SandboxSettings()
     offline: OfflineSettings = OfflineSettings()
     models: dict[str, ModelSettings] = Field(default_factory=dict)
-    """By the name the server knows, in small letters."""
+    """Settings for single models, by the model's name on the server in lower case."""
     providers: dict[str, ProviderSettings] = Field(default_factory=dict)
-    """By name, in small letters."""
+    """Providers, by name in lower case."""
     mcp: dict[str, McpSettings] = Field(default_factory=dict)
     keys: dict[str, dict[str, str | list[str]]] = Field(default_factory=dict)
-    """The keys on the screens that were chosen, by screen and command."""
+    """Your key bindings, by screen and command."""
 
 
-def _fields_of(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every setting of these sections, by its dotted key; what is keyed by free names is left out."""
+def _fields_of(
+    model: type[BaseModel], before: str = ""
+) -> Iterator[tuple[str, FieldInfo]]:
+    """Yield all settings by dotted key, except tables with names that the user chooses."""
     for name, field in model.model_fields.items():
         section = field.annotation
         if isinstance(section, type) and issubclass(section, BaseModel):
@@ -381,7 +422,7 @@ def _fields_of(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, 
 
 
 KEYS: Mapping[str, FieldInfo] = dict(_fields_of(AllSettings))
-"""Every setting there is, by its dotted key; those of one model, provider or tool server apart."""
+"""All settings by dotted key, except those of one model, provider or tool server."""
 LABELS: Mapping[str, str] = {
     "model": "Model",
     "provider": "Provider",
@@ -391,65 +432,80 @@ LABELS: Mapping[str, str] = {
     "theme_background": "Background",
     "ascii": "ASCII marks",
     "notify": "Notifications",
-    "vim": "Vim keys",
     "context.window": "Context window",
     "context.cache_life": "Cache lifetime",
-    "context.dmail": "D-Mail",
-    "context.branch_note": "Note on a branch left",
+    "context.dmail": "Model may rewind itself",
     "compaction.mode": "Compaction",
     "compaction.strategy": "Compaction strategy",
     "compaction.model": "Summary model",
-    "compaction.embedding_model": "Embedding model",
     "compaction.threshold": "Compact at",
-    "compaction.reserve_tokens": "Kept for the answer",
+    "compaction.reserve_tokens": "Reserved for the answer",
     "compaction.keep_recent_tokens": "Recent work kept",
-    "compaction.max_summary_tokens": "Longest summary",
-    "compaction.soft_ratio": "Soft mark",
-    "compaction.draft_ahead": "Draft ahead",
-    "compaction.idle": "Compact at rest",
+    "compaction.max_summary_tokens": "Maximum summary size",
+    "compaction.soft_ratio": "Early compaction from",
+    "compaction.draft_ahead": "Prepare summary early",
     "approvals.mode": "Permissions",
-    "limits.turn_steps": "Requests of a turn",
-    "limits.turn_tokens": "Tokens of a turn",
-    "limits.turn_cost": "Cost of a turn",
-    "limits.session_steps": "Requests of a session",
-    "limits.session_tokens": "Tokens of a session",
-    "limits.session_cost": "Cost of a session",
-    "limits.subagent_steps": "Requests of a subagent",
-    "limits.subagent_tokens": "Tokens of a subagent",
-    "limits.equal_steps": "Equal steps are a loop",
+    "limits.turn_steps": "Requests per turn",
+    "limits.turn_tokens": "Tokens per turn",
+    "limits.turn_cost": "Cost per turn",
+    "limits.session_steps": "Requests per session",
+    "limits.session_tokens": "Tokens per session",
+    "limits.session_cost": "Cost per session",
+    "limits.subagent_steps": "Requests per subagent",
+    "limits.equal_steps": "Loop: identical steps",
     "sandbox.writable": "Sandbox: folders",
     "sandbox.hidden": "Sandbox: hidden files",
     "sandbox.hosts": "Sandbox: hosts",
     "sandbox.memory": "Sandbox: memory",
-    "sandbox.shell": "Sandbox: ! commands",
     "offline.window": "Offline model: window",
     "offline.pace": "Offline model: pace",
 }
-"""What each is called on the screen."""
+"""Labels on the Settings screen."""
+ADVANCED = frozenset(
+    {
+        "theme_background",
+        "context.cache_life",
+        "context.dmail",
+        "compaction.reserve_tokens",
+        "compaction.keep_recent_tokens",
+        "compaction.max_summary_tokens",
+        "compaction.soft_ratio",
+        "compaction.draft_ahead",
+        "limits.session_steps",
+        "limits.session_tokens",
+        "limits.subagent_steps",
+        "limits.equal_steps",
+        "sandbox.hidden",
+        "sandbox.memory",
+        "offline.window",
+        "offline.pace",
+    }
+)
+"""Settings that most users never change. Lists show them last, and folded."""
 TABLES: Mapping[str, Mapping[str, FieldInfo]] = {
     MODELS: ModelSettings.model_fields,
     PROVIDERS: ProviderSettings.model_fields,
     MCP: McpSettings.model_fields,
 }
-"""What may be set in the tables of each section whose tables have names, by section and key."""
+"""Settings of sections with named tables, by section and key."""
 
 _OF_WHAT = {MODELS: "model", PROVIDERS: "provider", MCP: "tool server"}
 _WITH_SECRETS = frozenset({"args", "env", "headers", "key_command"})
-"""Keys of tool servers and providers whose values are nobody's business."""
+"""Keys of tool servers and providers whose values may contain secrets."""
 
 
 def any_of(section: str) -> str:
-    """Stands for one of the tables of a section in what people read."""
+    """Return a placeholder for any table of a section, for messages and docs."""
     return f'{section}."NAME"' if section == MODELS else f"{section}.NAME"
 
 
 def is_secret(names: Sequence[str]) -> bool:
-    """Whether a setting may hold a password, so that its value is not shown."""
+    """Return whether a setting may contain a secret and must not be shown."""
     return len(names) > 2 and names[0] in (MCP, PROVIDERS) and names[2] in _WITH_SECRETS
 
 
 def field_of(names: Sequence[str]) -> FieldInfo:
-    """What is declared of a setting, by its key, name by name.
+    """Return the declaration of the setting whose key has these parts.
 
     Raises:
         KeyError: there is no such setting.
@@ -458,11 +514,11 @@ def field_of(names: Sequence[str]) -> FieldInfo:
         case (section, name, key) if section in BY_NAME and name.strip():
             return TABLES[section][key]
         case (section, name, key, _) if section in BY_NAME and name.strip():
-            # What a table inside the table says: `[mcp.NAME.env]`. Everything in it is text.
+            # An inner table, such as `[mcp.NAME.env]`. All its values are strings.
             if get_origin(TABLES[section][key].annotation) is dict:
                 return _TEXT
         case (section, _, _) if section == KEY_SETTINGS:
-            return _PRESSED  # which screens and commands there are, only the screens know
+            return _PRESSED  # the screens check their names and commands
     return KEYS[dotted(names)]
 
 
@@ -471,7 +527,7 @@ _PRESSED = FieldInfo(annotation=str | list[str])
 
 
 def kind_of(field: FieldInfo) -> Any:
-    """The type a setting has where it is set: without `None` and limits."""
+    """Return the type of a setting, without `None` and limits."""
     return _kind_and_limits(field)[0]
 
 
@@ -479,7 +535,7 @@ def _kind_and_limits(field: FieldInfo) -> tuple[Any, list[object]]:
     kind: Any = field.annotation
     limits: list[object] = [*field.metadata]
     if get_origin(kind) in (UnionType, Union):
-        kind = next(each for each in get_args(kind) if each is not type(None))
+        kind = next(option for option in get_args(kind) if option is not type(None))
     while get_origin(kind) is Annotated:
         kind, *inner = get_args(kind)
         for item in inner:
@@ -488,21 +544,23 @@ def _kind_and_limits(field: FieldInfo) -> tuple[Any, list[object]]:
 
 
 def choices_of(field: FieldInfo) -> tuple[str, ...]:
-    """The values to choose from, where the declaration lists them."""
+    """Return the allowed values, if the declaration lists them."""
     kind = kind_of(field)
     if kind is bool:
         return ("true", "false")
     return tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
 
 
-def checked(given: Given) -> object:
-    """The value, if its key exists and it is one of those allowed.
+def checked(given: RawSetting) -> object:
+    """Validate the value of a setting.
 
     Raises:
-        FoldlineError: there is no such key, or its value is not allowed.
+        FoldlineError: the key is unknown, or the value is not allowed.
     """
     if given.by_project and (why := _not_of_a_project(given.names)):
-        raise FoldlineError(f"{given.origin}: a project may not set {given.key}: {why}.")
+        raise FoldlineError(
+            NOT_FOR_PROJECTS, origin=given.origin, key=given.key, reason=why
+        )
     try:
         field = field_of(given.names)
     except KeyError:
@@ -511,22 +569,20 @@ def checked(given: Given) -> object:
     try:
         value: object = TypeAdapter(kind).validate_python(given.value)
     except ValidationError:
-        what = "that" if is_secret(given.names) else repr(given.value)
+        value_text = "that" if is_secret(given.names) else repr(given.value)
         raise FoldlineError(
-            f"{given.origin}: {given.key} cannot be {what}; allowed: {allowed(field)}."
+            NOT_ALLOWED,
+            origin=given.origin,
+            key=given.key,
+            value=value_text,
+            allowed=allowed(field),
         ) from None
     if given.by_project and given.key == "approvals.mode" and value != "ask":
-        # Whoever clones a project must not thereby agree to what its authors want run without asking.
-        raise FoldlineError(
-            f"{given.origin}: a project may set approvals.mode only to 'ask'; "
-            "what runs without asking is set in your own settings, FOLDLINE_APPROVALS__MODE or --yes."
-        )
+        # Otherwise, cloning a project could allow commands to run without asking.
+        raise FoldlineError(PROJECT_MODE, origin=given.origin)
     if given.by_project and given.key == "compaction.strategy" and ":" in str(value):
-        # It is code that runs in the agent's own process.
-        raise FoldlineError(
-            f"{given.origin}: a project may set compaction.strategy only to one that comes with Foldline; "
-            "a class of your own is set in your own settings, FOLDLINE_COMPACTION__STRATEGY or --strategy."
-        )
+        # The class runs in the agent's own process.
+        raise FoldlineError(PROJECT_STRATEGY, origin=given.origin)
     if given.key == "compaction.strategy" and ":" not in str(value):
         from foldline.compaction.registry import strategy_class
 
@@ -537,75 +593,81 @@ def checked(given: Given) -> object:
     return value
 
 
-def _not_of_a_project(names: Sequence[str]) -> str:
-    """Why a project may not set this; empty where it may."""
-    match names:
-        case ("model" | "fallback",) | ("compaction", "model" | "embedding_model" | "idle"):
-            return "whoever clones it would pay for what its authors want; your own settings and -m may"
-        case ("provider" | "providers", *_):
-            return "whoever clones it would send code and keys where its authors want; your own settings may"
-        case ("mcp", *_):
-            return "whoever clones it would run the programs its authors want; your own settings may"
-        case ("sandbox", *_):
-            return "commands would reach what its authors want; your own settings may"
-        case ("limits", *_):
-            return "whoever clones it would pay for what its authors allow; your own settings may"
-        case ("keys", *_):
-            return "what you press would do what its authors want; your own settings may"
-    return ""
+def _not_of_a_project(names: tuple[str, ...]) -> str:
+    """Return why a project cannot set this, in sentences; empty if it can."""
+    if names in (("model",), ("compaction", "model")):
+        return PAYS
+    return _REASONS.get(names[0], "")
+
+
+_REASONS = {
+    "fallback": PAYS,
+    "provider": SENDS,
+    "providers": SENDS,
+    "mcp": RUNS,
+    "sandbox": REACHES,
+    "limits": PAYS_MORE,
+    "keys": REBINDS,
+}
+"""Sections and keys that a project cannot set, each with the reason."""
 
 
 def _unknown(names: Sequence[str]) -> str:
-    key, section = dotted(names), dotted(names[:-1])
-    sentence = f"there is no setting {key}"
-    if names[0] == KEY_SETTINGS:
-        return f'{sentence}; each screen has a table of its own: [keys.SCREEN] with COMMAND = "KEY"'
-    if names[0] in BY_NAME:
-        return f"{sentence}; {_unknown_of_a_table(names, TABLES[names[0]])}"
-    beside = [name.rpartition(".")[2] for name in KEYS if section and name.rpartition(".")[0] == section]
-    where = f"[{section}] has" if beside else "there are"
-    top = dict.fromkeys(f"[{name.partition('.')[0]}]" if "." in name else name for name in KEYS)
-    listed = _listed(beside or [*top, *(f"[{any_of(name)}]" for name in BY_NAME)], "and")
-    return f"{sentence}; {_close(key, KEYS)}{where} {listed}"
-
-
-def _unknown_of_a_table(names: Sequence[str], keys: Mapping[str, FieldInfo]) -> str:
+    """Describe the problem and the possible settings, without a full stop."""
+    sentence = UNKNOWN.format(key=dotted(names))
     section = names[0]
-    what, table = _OF_WHAT[section], any_of(section)
-    if len(names) > 3 and names[-1] in keys:
-        whole = dotted((section, ".".join(names[1:-1])))
-        return f"the name of a {what} goes in quotes where it holds dots: [{whole}]"
-    if len(names) < 3:
-        return f"each {what} has a table of its own: [{table}] with {_listed([*keys], 'or')}"
-    return f"{_close(names[-1], keys)}[{table}] has {_listed([*keys], 'and')}"
+    if section == KEY_SETTINGS:
+        return f"{sentence}. {KEYS_TABLE}"
+    if section not in BY_NAME:
+        return f"{sentence}. {_close(dotted(names), KEYS)}{ALL_SETTINGS}"
+    keys = TABLES[section]
+    table = OWN_TABLE.format(
+        owner=_OF_WHAT[section],
+        table=any_of(section),
+        keys=_listed([*keys], "and"),
+    )
+    return f"{sentence}. {_close(names[-1], keys)}{table}"
 
 
 def _close(key: str, keys: Iterable[str]) -> str:
     close = get_close_matches(key, keys, n=1)
-    return f"did you mean {close[0]}? " if close else ""
+    return DID_YOU_MEAN.format(key=close[0]) if close else ""
 
 
 def allowed(field: FieldInfo) -> str:
-    """What a setting may be, in words."""
+    """Describe the allowed values of a setting."""
     if field is _PRESSED:
         return "a key or a list of keys"
     if choices := choices_of(field):
         return _listed(choices, "or")
     kind, limits = _kind_and_limits(field)
-    words = {Amount: ALLOWED, str: "a name", list: "a list of texts", dict: "a table of texts"}
-    if (plain := get_origin(kind) or kind) in words:
+    words = {
+        Amount: ALLOWED,
+        str: "a name",
+        list: "a list of strings",
+        dict: "a table of strings",
+    }
+    plain = get_origin(kind) or kind
+    if plain in words:
         return words[plain]
+    number = "a number"
     if kind is int:
-        is_tokens = any(isinstance(each, BeforeValidator) for each in limits)
-        return f"{ALLOWED_TOKENS if is_tokens else 'a whole number'}{_limits(limits)}"
-    return f"a number{_limits(limits)}"
+        is_tokens = any(isinstance(limit, BeforeValidator) for limit in limits)
+        number = ALLOWED_TOKENS if is_tokens else "a whole number"
+    return number + _limits(limits)
 
 
 def _limits(limits: Sequence[object]) -> str:
     words = {"ge": "from", "gt": "above", "le": "to"}
-    found = ((word, getattr(limit, name, None)) for name, word in words.items() for limit in limits)
-    return "".join(f" {word} {limit:,}" for word, limit in found if limit is not None)
+    bounds = (
+        (word, getattr(limit, name, None))
+        for name, word in words.items()
+        for limit in limits
+    )
+    return "".join(f" {word} {bound:,}" for word, bound in bounds if bound is not None)
 
 
 def _listed(names: Sequence[str], joint: str) -> str:
-    return f"{', '.join(names[:-1])} {joint} {names[-1]}" if len(names) > 1 else names[0]
+    return (
+        f"{', '.join(names[:-1])} {joint} {names[-1]}" if len(names) > 1 else names[0]
+    )

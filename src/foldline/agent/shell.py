@@ -1,98 +1,129 @@
-"""The user's own shell (`!command`): run at once without asking, and put into the history for the model."""
+"""Runs the user's own shell commands (`!command`), and appends their output for the model.
+
+They need no approval.
+"""
 
 import asyncio
 from contextlib import suppress
 
 from foldline.history.session import finished
-from foldline.programs import shell
-from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
+from foldline.protocol import Edit, Entry, FoldlineError, TextPart, UserMessage, events
 
 from .approvals import SANDBOXED
 from .instructions import session_preamble
 from .state import AgentState
 from .tools import ToolContext
 from .tools.base import fitted
-from .tools.bash import Output, ending_words
-from .tools.process import environment, spawn, still_running
+from .tools.bash import Output, ending_words, run_command
+from .tools.process import still_running
 from .tools.text import sendable
 
 SHELL_CALL = "!"
-"""Stands for the running command in events, as the id of a call does."""
-_MOST = 8_000
-"""Estimated tokens of output the model gets, as much as the window allows below that: it is paid for with
-every request from here on, and the rest is one `read` away."""
-_LEAST = 512
-_HELD = (
-    "[processes in the background still held the output and were ended; "
-    "one with an output of its own keeps running: `command >log 2>&1 &`]"
+"""The call id that events use for the running `!` command."""
+_MOST_OUTPUT = 8_000
+"""Maximum size of the output sent to the model, in estimated tokens.
+
+The limit is lower if the window has less room. Every later request includes the output, and the model can
+`read` the rest if needed.
+"""
+_LEAST_OUTPUT = 512
+"""Size of the output that the model gets even if the window is full, in estimated tokens."""
+STOPPED = (
+    "[background processes that still used this output were stopped. To keep one running, redirect its "
+    "output: `command >log 2>&1 &`]"
 )
-_CANCELLED = "[cancelled by the user: the command and all it started were ended]"
+CANCELLED = "[cancelled by the user: the command and its child processes were stopped]"
+NOT_STARTED = "The command could not be started: {reason}."
 
 
 async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
-    """Run a command of the user's and append it with its output, also when cancelled. `aside`: the model does
-    not get it, unless the user restores it.
+    """Run the user's command and append its output, even after a cancellation.
+
+    Args:
+        aside: whether to hide the output from the model until the user restores it.
 
     Raises:
-        FoldlineError: it could not be started, or the working folder is gone.
+        FoldlineError: the command could not be started, or the working folder no longer exists.
     """
     if trouble := state.folder.trouble:
         raise FoldlineError(trouble)
     state.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
     context = await _context(state)
     output = Output(context.output, context.mask)
-    cancelled, note = False, _CANCELLED
+    is_cancelled = False
+    note = CANCELLED
     try:
         note = await _run(command, context, output)
     except asyncio.CancelledError:
-        cancelled = True
+        is_cancelled = True
     except OSError as error:
-        raise FoldlineError(f"The command could not be started: {error.strerror or error}.") from None
-    finally:
-        output.close()
-    try:  # an Esc must not lose what the command has done
-        await finished(_keep(state, command, output, note, context, aside=aside))
+        raise FoldlineError(NOT_STARTED, reason=error.strerror or error) from None
+    try:  # Esc must not lose the results of the command
+        await finished(_append(state, command, output, note, context, aside=aside))
     except asyncio.CancelledError:
-        cancelled = True
-    state.emit(events.ToolFinished(call_id=SHELL_CALL, name="!", is_error=cancelled, brief=note))
-    if cancelled:
-        await state.look_after_cancel()
+        is_cancelled = True
+    state.emit(
+        events.ToolFinished(
+            call_id=SHELL_CALL, name="!", is_error=is_cancelled, brief=note
+        )
+    )
+    if is_cancelled:
+        await state.check_sandbox_after_cancel()
         raise asyncio.CancelledError
 
 
 async def _run(command: str, context: ToolContext, output: Output) -> str:
-    """Run the command; how it ended, where it did not end well, in the words of the tool `bash`."""
-    argv = [shell(), "-c", command]
+    """Run the command, and return any notes on how it ended."""
+    end = await run_command(command, context, output)
+    remarks = [STOPPED] if end.is_held else []
+    remarks.append(ending_words(end.status, has_output=True)[1])
+    if end.remaining:
+        remarks.append(f"[{still_running(end.remaining)}]")
     box = context.box
-    async with spawn(argv, context.cwd, environment(), context.jobs.left, box) as child:
-        held = await child.follow(output.take) is None
-        status = child.status or 0
-    how = ending_words(status, has_output=True)[1]
-    remaining = await context.jobs.left.running(child.pid)
-    left = f"[{still_running(remaining)}]" if remaining else ""
-    seen = await asyncio.to_thread(box.seen, output.text(), failed=bool(status)) if box else None
-    return "\n".join(filter(None, (_HELD if held else "", how, left, seen.words if seen else "")))
+    if box:
+        findings = await asyncio.to_thread(
+            box.report, output.text(), failed=bool(end.status)
+        )
+        remarks.append(findings.words)
+    return "\n".join(filter(None, remarks))
 
 
-async def _keep(
-    state: AgentState, command: str, output: Output, note: str, context: ToolContext, *, aside: bool
+async def _append(
+    state: AgentState,
+    command: str,
+    output: Output,
+    note: str,
+    context: ToolContext,
+    *,
+    aside: bool,
 ) -> None:
     text = await asyncio.to_thread(output.text)
-    note = note or ("" if text.strip() else "[no output]")
+    if not note and not text.strip():
+        note = "[no output]"
     shown, _ = await fitted(text.rstrip("\n"), context, "shell", note)
-    # Two parts: the one is what the user typed, the other what a program said.
-    said = [TextPart(text=sendable(context.mask(part))) for part in (f"$ {command}", shown)]
-    first = [] if state.projection.view else await session_preamble(state)
-    message = UserMessage(origin="shell", parts=tuple(said))
-    left_out = [Edit(target=state.session.next_index + len(first), action="drop")] if aside else []
-    await state.session.append(*first, message, *left_out, durable=True)
+    # Two parts, because the user typed the first one, and a program wrote the second one.
+    parts = [
+        TextPart(text=sendable(context.mask(part))) for part in (f"$ {command}", shown)
+    ]
+    entries: list[Entry] = []
+    if not state.projection.view:
+        entries += await session_preamble(state)
+    entries.append(UserMessage(origin="shell", parts=tuple(parts)))
+    if aside:
+        message_index = state.session.next_index + len(entries) - 1
+        entries.append(Edit(target=message_index, action="drop"))
+    await state.session.append(*entries, durable=True)
 
 
 async def _context(state: AgentState) -> ToolContext:
-    room = _LEAST
-    with suppress(FoldlineError):  # a window too small to work in: the next turn will say so
-        room = max(_LEAST, min(_MOST, state.room_for_results()))
+    room = _LEAST_OUTPUT
+    with suppress(
+        FoldlineError
+    ):  # A window that is too small is reported by the next turn.
+        room = max(_LEAST_OUTPUT, min(_MOST_OUTPUT, state.room_for_results()))
     context = state.tool_context(SHELL_CALL, room)
-    if state.policy.mode in SANDBOXED and state.sandbox.options.shell and (await state.sandbox_engine()).name:
-        context.box = state.sandbox
+    if state.policy.mode in SANDBOXED:
+        engine = await state.sandbox_engine()
+        if engine.name:
+            context.box = state.sandbox
     return context

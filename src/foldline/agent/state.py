@@ -1,13 +1,12 @@
-"""What all that works on one session shares: session, model, tools, limits, and what was learnt."""
+"""The state of one agent: session, model, tools, limits, and sizes derived from them."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from foldline.compaction import (
     AdaptiveCompaction,
@@ -19,16 +18,10 @@ from foldline.compaction import (
     plan,
     plan_early,
 )
-from foldline.context.budget import Budget, BudgetSettings, WindowProof, budget_for
-from foldline.context.calls import RunningPairs
-from foldline.context.projection import Projection
-from foldline.context.proof import RunningDigest
-from foldline.context.tokens import message_tokens, scripts_in
-from foldline.context.view import ViewItem
-from foldline.context.weight import Schemas, view_size
 from foldline.history import Session
-from foldline.llm import LLM, Embedder, LLMError, ToolSpec, brief, spec_tokens
+from foldline.llm import LLM, LLMError, ToolSpec, brief, spec_tokens
 from foldline.llm.models import LongPrice, cached_price, price_of
+from foldline.past.proof import RunningDigest
 from foldline.programs import keep_out
 from foldline.protocol import (
     Approval,
@@ -41,8 +34,22 @@ from foldline.protocol import (
     RequestRecord,
     Rule,
 )
-from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, WindowLearned
+from foldline.protocol.events import (
+    Event,
+    Notice,
+    SandboxKnown,
+    ToolOutput,
+    WindowLearned,
+)
+from foldline.protocol.operations import Approve
 from foldline.sequences import grouped
+from foldline.view.budget import Budget, BudgetSettings, budget_for
+from foldline.view.calls import RunningPairs
+from foldline.view.items import ViewItem
+from foldline.view.projection import Projection
+from foldline.view.tokens import message_tokens, scripts_in
+from foldline.view.weight import Schemas, view_size
+from foldline.view.window import WindowProof
 
 from .api_keys import mask_of
 from .approvals import SANDBOXED, Choices, Policy, ProjectRules
@@ -57,35 +64,88 @@ from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
 from .working_folder import WorkingFolder
 
-if TYPE_CHECKING:
-    from .subagents import Subagents
+MORE_IGNORED = " {count} more were ignored: `foldline doctor` lists them."
+LOW_THRESHOLD = (
+    "The threshold of {threshold:,} tokens is too low: system prompt, instruction files and tools take about "
+    "{fixed:,}, and a summary up to {summary:,}. Set a higher compaction.threshold."
+)
+SMALL_WINDOW = (
+    "The window of {window:,} tokens is too small: system prompt, instruction files and tools take about "
+    "{fixed:,}, and {reserved:,} are reserved for the answer and a summary. {advice}"
+)
+LARGER_WINDOW = "Choose a model with a larger window, or set FOLDLINE_CONTEXT_WINDOW."
+LARGER_ON_SERVER = (
+    "Start the server with a larger window: OLLAMA_CONTEXT_LENGTH=16384 for Ollama, --ctx-size 16384 for "
+    "llama.cpp (for each of its --parallel slots), or the context length in LM Studio. You can also choose "
+    "another model."
+)
 
 Mode = Literal["auto", "ask", "off"]
 FileStamps = dict[str, tuple[int, ...]]
-"""By path, the inode, size and times of a file when it was last compared with our record of it."""
+"""Inode, size and times of files when they were last compared with our records, by path."""
+SKILL_TOOL = "skill"
+TASK_TOOL = "task"
+SEARCH_TOOL = "tool_search"
 _SMALL_WINDOW = 8_192
-"""Tokens, below which our tools would take more than a seventh of the window."""
-SKILL_TOOL, TASK_TOOL, SEARCH_TOOL = "skill", "task", "tool_search"
+"""Windows with fewer tokens count as small.
+
+In these windows, the schemas of all our tools would take up more than a seventh of the space.
+"""
 _DISPENSABLE = frozenset(
-    {"jobs", "glob", "fetch", "todo", "history_search", "history_read", "ask_user", TASK_TOOL}
+    {
+        "jobs",
+        "glob",
+        "fetch",
+        "todo",
+        "history_search",
+        "history_read",
+        "ask_user",
+        TASK_TOOL,
+    }
 )
-"""Tools of ours that a model can do without: most of it `bash` does as well."""
+"""Tools that are not offered in small windows. `bash` replaces most of them."""
 _SERVER_SHARE = 0.1
-"""Of the window. Schemas of servers that take more are not offered, but searched: they go with every request,
-and most are never called."""
+"""Maximum fraction of the window for the schemas of server tools.
+
+Above this fraction, the model has to search for tools. Every request includes the schemas, although most
+tools are never called.
+"""
 _NAMED = 2
-"""Files that are named when several are left aside."""
+"""Maximum number of ignored files named in one warning. The others are only counted."""
 _LEAST_ROOM = 512
-"""Estimated tokens that a tool result gets in any case: enough for an error message."""
+"""Size that a tool result may always have, in estimated tokens.
+
+It is enough for an error message.
+"""
 
 
 async def _nothing() -> None:
     pass
 
 
+class SubagentControl(Protocol):
+    """The part of `subagents.Subagents` that an agent's state uses.
+
+    It is a protocol because the `subagents` module imports this one.
+    """
+
+    @property
+    def running(self) -> Sized: ...
+    def answer(self, approval: Approve) -> None: ...
+    def send_to_background(self, call_id: str = "") -> None: ...
+    def cancel(self) -> None: ...
+    def uses(self, llm: LLM) -> bool: ...
+    def list_agents(self) -> None: ...
+    async def deliver(self) -> bool: ...
+    async def aclose(self) -> None: ...
+
+
 @dataclass
 class AgentState:
-    """Session, model, tools and limits of one agent. Only the task that the executor runs changes it."""
+    """Session, model, tools and limits of one agent.
+
+    Only the task that the executor is running may change the state.
+    """
 
     session: Session
     llm: LLM
@@ -93,90 +153,107 @@ class AgentState:
     emit: Callable[[Event], None]
     strategy: CompactionStrategy = field(default_factory=AdaptiveCompaction)
     summary_llm: LLM | None = None
-    """Another model that writes the summaries."""
-    embedder: Embedder | None = None
+    """Model for summaries; None for the session's model."""
     mode: Mode = "auto"
-    """Whether a full window is compacted automatically, after the user has seen the proposal, or never."""
+    """Whether to compact when the window is full: automatically, after asking the user, or never."""
     review: PendingProposal = field(default_factory=PendingProposal)
     draft: BackgroundDraft = field(default_factory=BackgroundDraft)
     ledger: SessionLedger = field(default_factory=SessionLedger)
     choices: Choices = field(default_factory=Choices)
-    budget_settings: Callable[[int, str], BudgetSettings] = lambda *_: BudgetSettings()
-    """What was set for a window in tokens and a model: the one may be learnt, the other switched."""
+    budget_settings: Callable[[int], BudgetSettings] = lambda _: BudgetSettings()
+    """Returns the settings for a window, in tokens.
+
+    It is a function because the window can change.
+    """
     policy: Policy = field(default_factory=Policy)
     bounds: Bounds = field(default_factory=Bounds)
     mailbox: Mailbox | None = None
-    """Where the model's messages to itself wait; None where it may not send any."""
-    branch_note: bool = False
-    """Whether a branch that the user leaves leaves the model a note."""
+    """The model's messages to its earlier self (D-Mail); None if the feature is off."""
     known_files: FileMemory = field(default_factory=FileMemory)
     file_stamps: FileStamps = field(default_factory=dict)
     jobs: Jobs = field(default_factory=Jobs)
-    hosts_once: tuple[str, ...] = ()
-    """Those that the command of the sandbox may reach which runs now."""
+    temporary_hosts: tuple[str, ...] = ()
+    """Hosts that the running command may reach in addition to those that rules allow."""
     servers: ToolServers | None = None
-    """What lends tools beside our own."""
+    """MCP servers; None if there are none."""
     offered: str | None = None
-    """Digest of the tools the model was offered in the newest turn; None before the first one."""
+    """Digest of the tools offered last; None before the first turn."""
     searches_tools: bool = False
-    """Whether the tools of servers are found by a search, as in an earlier turn there were too many."""
-    found_tools: set[str] = field(default_factory=set)
-    """The names of those that were found so, or called before."""
+    """Whether the model has to search for server tools.
+
+    If so, there are too many to offer all of them.
+    """
+    discovered_tools: set[str] = field(default_factory=set)
+    """Names of server tools that a search found or that were called earlier."""
     pairs: RunningPairs = field(default_factory=RunningPairs)
     digests: RunningDigest = field(default_factory=RunningDigest)
-    """Of the requests that were sent, as `pairs` are their messages."""
+    """Digests of the requests, computed incrementally like `pairs`."""
     refused: dict[str, int] = field(default_factory=dict)
-    """By model: the smallest request refused as too long, in tokens, until a smaller one passed."""
+    """Size, in tokens, of the smallest request that was rejected as too long, by model.
+
+    The entry is removed once a request is accepted.
+    """
     fallback: Sequence[str] = ()
-    """The models that may take over where one fails for good, as `MODEL@PROVIDER`, the next first."""
-    unseen: dict[str, int] = field(default_factory=dict)
-    """By model that takes no pictures: the newest entry whose pictures the user knows to be left out."""
-    suspected: set[str] = field(default_factory=set)
-    """Models whose server seemed to cut a request silently: said once."""
+    """Models to switch to when a model fails permanently, as `MODEL@PROVIDER`, in order."""
+    picture_warnings: dict[str, int] = field(default_factory=dict)
+    """Index of the newest entry whose images the user was warned about, by model."""
+    warned_models: set[str] = field(default_factory=set)
+    """Models that the user was warned about, because of missing tool calls or truncated requests."""
     dismissed_at: object = None
-    """The newest change of the view when the user last dismissed the question about a full window."""
+    """The newest change to the view when the user last dismissed the question about a full window."""
     unsent: str = ""
-    """Why the newest prompt was not sent, as a sentence; empty where it was."""
+    """Message explaining why the newest prompt was not sent; empty if it was sent."""
     send_uncompacted: bool = False
-    """Whether the next prompt goes without a compaction if it fits: the one before it was not to be had."""
+    """Whether to send the next prompt uncompacted if it fits, because the last compaction failed."""
     catalogue: Catalogue = field(default_factory=Catalogue)
-    """Skills and commands, as they were looked up last."""
-    skills_said: object = None
-    """The skills of which the view was last seen to say something, and its newest change then."""
+    """Skills and commands found by the last search on disk."""
+    skills_announced: object = None
+    """The skills, and the newest change to the view, at the last check for unannounced skills."""
     reserved: Collection[str] = ()
-    """Names of slash commands that are the program's own."""
+    """Names of built-in slash commands."""
     runs_hooks: bool = False
+    """Whether hooks are on."""
     hooks: Sequence[Hook] | None = None
-    """As their files were read last; None before that."""
-    warned: set[str] = field(default_factory=set)
-    """What was said once of files that were left aside."""
-    start_words: list[DeveloperMessage] | None = None
-    """What the hooks of the session's start say to the model, until it was sent; None before they ran."""
+    """Hooks as last read from disk; None before they are read."""
+    reported_faults: set[str] = field(default_factory=set)
+    """Messages about ignored files that the user has already seen."""
+    start_messages: list[DeveloperMessage] | None = None
+    """Unsent messages of the `SessionStart` hooks; None before the hooks have run."""
     parent: "AgentState | None" = None
-    """The agent that a subagent works for: what the user allows, and what is recorded of files, is in that
-    one's session."""
+    """The parent, if this is a subagent.
+
+    Approvals and file records go into the parent's session.
+    """
     role: str = ""
-    """The prompt of a subagent, in place of the system prompt."""
-    subagents: "Subagents | None" = None
-    """Those that work for this one; None where it may not have any."""
-    behind_results: list[Entry] = field(default_factory=list)
-    """What comes into the view once the calls of this step have their results: nothing may stand between."""
-    plan_waits: bool = False
-    """Whether the turn ends with a plan that nobody is there to accept."""
-    reminded_at: object = None
-    """The mode, and the newest change of the view, when it was last seen that the model knows what holds."""
+    """A subagent's prompt, which replaces the system prompt."""
+    subagents: SubagentControl | None = None
+    """Subagents of this agent; None if the agent must not start any."""
+    after_results: list[Entry] = field(default_factory=list)
+    """Entries to append after this step's tool results.
+
+    They have to wait because results must directly follow their calls.
+    """
+    ends_with_plan: bool = False
+    """Whether the turn ends with a plan.
+
+    It does if there is no user to accept the plan.
+    """
+    reminders_checked: object = None
+    """The mode, and the newest change to the view, at the last check for reminders."""
     left_aside: set[str] = field(default_factory=set)
-    """Digests of the project's files that were asked about, or named, in this session."""
+    """Digests of project files that the user has been asked or informed about in this session."""
     use_project: Callable[[], Awaitable[None]] = _nothing
-    """Uses the settings of the project that the user has agreed to by now, and no others."""
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _weighed: tuple[tuple[ToolSpec, ...], tuple[Schemas, ...]] = ((), ())
-    """The tools that were weighed last, and what their schemas take."""
+    """Applies project settings that the user has just agreed to."""
+    _preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _schema_sizes: tuple[tuple[ToolSpec, ...], tuple[Schemas, ...]] = ((), ())
+    """The tool specs whose sizes were measured last, and these sizes."""
     _plans: dict[object, Plan | None] = field(default_factory=dict)
-    """The plans made of the history as it is now; thrown away with the next entry."""
+    """Cache of compaction plans for the current history. Each new entry clears it."""
 
     def __post_init__(self) -> None:
-        self.folder: WorkingFolder = WorkingFolder(self.cwd) if self.parent is None else self.parent.folder
+        self.folder: WorkingFolder = (
+            WorkingFolder(self.cwd) if self.parent is None else self.parent.folder
+        )
         self.project = ProjectRules(self.session.cwd)
         keep_out([self.cwd])
         self.sandbox = Sandbox(
@@ -188,33 +265,57 @@ class AgentState:
         self.session.mask = lambda text: mask_of(os.environ)(text)
         self.session.on_append.append(self._on_entry)
 
+    # --- sandbox ---------------------------------------------------------------------------------
+
     async def sandbox_engine(self) -> Engine:
-        """What the sandbox is here, tried out and said once, with why it is none where the mode wants one."""
-        is_new = self.sandbox.engine is None
+        """Return the sandbox engine.
+
+        The first call detects it, and warns if the approval mode needs a sandbox and there is none.
+        """
+        is_first_probe = self.sandbox.engine is None
         engine = await self.sandbox.ready()
-        if is_new:
+        if is_first_probe:
             self.emit(SandboxKnown(holds=engine.holds))
             if self.policy.mode in SANDBOXED and not engine.holds:
                 self.warn(engine.why)
         return engine
 
-    async def look_after_cancel(self) -> None:
-        """Warn of what acts by itself and cancelled commands made in the sandbox."""
-        if self.policy.mode in SANDBOXED and (await self.sandbox_engine()).name:
-            seen = await asyncio.to_thread(self.sandbox.seen, "", failed=False)
-            if seen.words:
-                self.warn(seen.words)
+    async def check_sandbox_after_cancel(self) -> None:
+        """Warn about self-executing files that cancelled commands have created."""
+        if self.policy.mode not in SANDBOXED:
+            return
+        engine = await self.sandbox_engine()
+        if engine.name:
+            findings = await asyncio.to_thread(self.sandbox.report, "", failed=False)
+            if findings.words:
+                self.warn(findings.words)
 
-    async def sandbox_of_server(self, config: ServerConfig) -> tuple[str, Sandbox | None]:
-        """The sandbox a tool server has to run in now, and the mode that wants it."""
+    async def sandbox_of_server(
+        self, config: ServerConfig
+    ) -> tuple[str, Sandbox | None]:
+        """Return a tool server's approval mode and sandbox."""
         mode = self.policy.usual
-        is_ours = mode in SANDBOXED and config.command and config.sandbox
-        if not is_ours or not (await self.sandbox_engine()).name:
+        if mode not in SANDBOXED or not config.command or not config.sandbox:
+            return "", None
+        engine = await self.sandbox_engine()
+        if not engine.name:
             return "", None
         return mode, self.sandbox.for_server(config.writable, config.hosts)
 
+    def _allows_host(self, host: str) -> bool:
+        rule = Rule(tool="network", pattern=host)
+        if host in self.temporary_hosts or rule in self.policy.always:
+            return True
+        project_rules, _ = self.project.rules_and_fault()
+        return rule in project_rules
+
+    # --- session ---------------------------------------------------------------------------------
+
     def _on_entry(self, entry: Entry) -> None:
-        """What the user allows counts once it is on disk, as it will when the session is resumed."""
+        """Update derived state after an entry was appended.
+
+        Approvals count only once they are on disk.
+        """
         if isinstance(entry, Approval):
             self.policy = self.policy.after(entry)
         self.bounds.on_entry(entry)
@@ -222,27 +323,56 @@ class AgentState:
         self.draft.on_entry(self.projection.newest_change)
 
     async def record_failure(self, failure: FoldlineError) -> None:
-        """Append the failure's sentence, unless the newest request says it or the session is empty."""
-        newest = self.session.entries[-1] if self.session.entries else None
-        if newest is None or (isinstance(newest, RequestRecord) and newest.error == str(failure)):
+        """Append an error notice, unless a request's record already contains the error."""
+        if not self.session.entries:
             return
-        with suppress(FoldlineError):  # A disk that takes nothing: that is the failure, and it is shown.
-            await self.session.append(NoticeRecord(level="error", text=str(failure)), durable=True)
+        newest = self.session.entries[-1]
+        if isinstance(newest, RequestRecord) and newest.error == str(failure):
+            return
+        with suppress(
+            FoldlineError
+        ):  # If writing to disk is what failed, the user sees the failure anyway.
+            await self.session.append(
+                NoticeRecord(level="error", text=str(failure)), durable=True
+            )
+
+    def notify(
+        self, text: str, level: Literal["info", "warning", "error"] = "info"
+    ) -> None:
+        self.emit(Notice(text=text, level=level))
 
     def warn(self, text: str) -> None:
-        self.emit(Notice(level="warning", text=text))
+        self.notify(text, "warning")
 
-    def warn_once(self, left_aside: Iterable[str]) -> None:
-        """Name files that were left aside, as sentences; of many, the first."""
-        new = [each for each in left_aside if each not in self.warned]
-        self.warned.update(new)
-        if new:
-            more = f" And {len(new) - _NAMED} more: `foldline doctor` names them."
-            self.warn(" ".join(new[:_NAMED]) + (more if len(new) > _NAMED else ""))
+    def warn_once(self, faults: Iterable[str]) -> None:
+        """Warn about ignored files that have not been reported yet.
+
+        If there are many, only the first ones are named.
+
+        Args:
+            faults: one message for each file.
+        """
+        new = [fault for fault in faults if fault not in self.reported_faults]
+        self.reported_faults.update(new)
+        if not new:
+            return
+        text = " ".join(new[:_NAMED])
+        if len(new) > _NAMED:
+            text += MORE_IGNORED.format(count=len(new) - _NAMED)
+        self.warn(text)
 
     @property
     def projection(self) -> Projection:
         return self.session.projection
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether there is a user to answer questions."""
+        return self.choices.interactive
+
+    @property
+    def model_id(self) -> str:
+        return self.llm.info.id
 
     @property
     def cwd(self) -> Path:
@@ -250,55 +380,70 @@ class AgentState:
 
     @property
     def spill_dir(self) -> Path:
-        """Where whole outputs are kept when the model gets a piece."""
+        """Folder for the full outputs of tools whose results were shortened."""
         path = self.session.path
-        return (path.parent if path else self.cwd / ".foldline") / "outputs"
+        base = path.parent if path else self.cwd / ".foldline"
+        return base / "outputs"
+
+    # --- tools -----------------------------------------------------------------------------------
 
     @property
     def specs(self) -> list[ToolSpec]:
-        """The tools as the model is offered them."""
+        """The tools as they are offered to the model."""
         return self._offered(self.tools)
 
     @property
-    def recalls(self) -> bool:
+    def can_recall(self) -> bool:
         """Whether the model can read the history."""
-        return "history_read" in {spec.name for spec in self.specs}
+        return any(spec.name == "history_read" for spec in self.specs)
 
     def _offered(self, tools: Sequence[Tool]) -> list[ToolSpec]:
-        """In a small window fewer tools, and without what a model can guess from their names; none to a model
-        that cannot call any. That for skills only where there are some."""
+        """Return the specs to offer.
+
+        A small window gets fewer tools. A model that cannot call tools gets an empty list.
+        """
         if not self.llm.info.tools:
             return []
+        hidden: set[str] = set()
         if not self.catalogue.skills:
-            tools = [tool for tool in tools if tool.spec.name != SKILL_TOOL]
-        if not self._searches:
-            tools = [tool for tool in tools if tool.spec.name != SEARCH_TOOL]
-        if self.window >= _SMALL_WINDOW:
-            return [tool.spec for tool in tools]
-        return [brief(tool.spec) for tool in tools if tool.spec.name not in _DISPENSABLE]
+            hidden.add(SKILL_TOOL)
+        if not self._is_searching:
+            hidden.add(SEARCH_TOOL)
+        is_small = self.window < _SMALL_WINDOW
+        if is_small:
+            hidden |= _DISPENSABLE
+        specs = [tool.spec for tool in tools if tool.spec.name not in hidden]
+        return [brief(spec) for spec in specs] if is_small else specs
 
     @property
     def has_too_many_tools(self) -> bool:
-        """Whether the schemas of all the servers would take too much of the window."""
-        weight = 0 if self.servers is None else self.servers.weight
-        return weight * self.scale > _SERVER_SHARE * self.window
+        """Whether the tools of all servers would take up too much of the window."""
+        if self.servers is None:
+            return False
+        return self.servers.weight * self.scale > _SERVER_SHARE * self.window
 
     @property
-    def _searches(self) -> bool:
-        return self.searches_tools or (self.offered is None and self.has_too_many_tools)
+    def _is_searching(self) -> bool:
+        if self.searches_tools:
+            return True
+        return self.offered is None and self.has_too_many_tools
 
     @property
-    def lent(self) -> Sequence[Tool]:
-        """The tools of servers that are offered: all, or those that were found."""
-        tools = [] if self.servers is None else self.servers.tools
-        return [tool for tool in tools if tool.spec.name in self.found_tools] if self._searches else tools
-
-    def _allows_host(self, host: str) -> bool:
-        rule = Rule(tool="network", pattern=host)
-        return host in self.hosts_once or rule in self.policy.always or rule in self.project.known()[0]
+    def server_tools(self) -> Sequence[Tool]:
+        """The offered server tools: all of them, or only those found by a search."""
+        if self.servers is None:
+            return []
+        tools = self.servers.tools
+        if not self._is_searching:
+            return tools
+        return [tool for tool in tools if tool.spec.name in self.discovered_tools]
 
     def tool_context(self, call_id: str, max_tokens: int) -> ToolContext:
-        """Where and within what limits a call runs; `max_tokens`: room for its result, by estimate."""
+        """Return the context for running a call.
+
+        Args:
+            max_tokens: room for the call's result, in estimated tokens.
+        """
         mask = mask_of(os.environ)
         return ToolContext(
             cwd=self.cwd,
@@ -309,35 +454,40 @@ class AgentState:
             known_files=self.known_files,
             jobs=self.jobs,
             mask=mask,
-            readable=tuple(skill.path.parent for skill in self.catalogue.skills.values()),
+            readable=tuple(
+                skill.path.parent for skill in self.catalogue.skills.values()
+            ),
         )
 
     # --- models ----------------------------------------------------------------------------------
 
     @property
     def dependencies(self) -> Dependencies:
-        """What the constructor of a strategy may ask for."""
-        writer = self.summary_llm or self.llm
-        return dependencies(writer, self.cwd, session=self.session, embedder=self.embedder)
+        """Objects that a strategy's constructor may ask for."""
+        return dependencies(self._writer, self.cwd, session=self.session)
 
     @property
     def basis(self) -> Basis:
-        """What the next compaction would be drafted from."""
-        return Basis(self.projection.newest_change, self.strategy, self.summary_llm or self.llm)
+        """The inputs for drafting the next compaction."""
+        return Basis(self.projection.newest_change, self.strategy, self._writer)
+
+    @property
+    def _writer(self) -> LLM:
+        return self.summary_llm or self.llm
 
     async def learn_window(self) -> None:
-        """Ask for a window that only the server knows."""
-        async with self._asking:
-            before = self.llm.info
+        """Ask the server for the model's window if it is not known."""
+        async with self._preparing:
+            info = self.llm.info
             with suppress(LLMError):
-                if await self.llm.prepare() != before:
+                if await self.llm.prepare() != info:
                     self.emit(WindowLearned())
 
     async def prepare(self) -> None:
-        """Ask what has to be known before the first prompt.
+        """Prepare the model for the first prompt.
 
         Raises:
-            LLMError: the model cannot be asked, and no other may take over.
+            LLMError: the model cannot be reached, and there is no fallback.
         """
         try:
             await self.llm.prepare()
@@ -345,20 +495,20 @@ class AgentState:
             if not self.fallback:
                 raise
 
-    def learn_refusal(self, tokens: int) -> None:
-        """The server refused a request of this size as too long, whatever window was believed."""
-        model = self.llm.info.id
+    def record_refusal(self, tokens: int) -> None:
+        """Remember the size, in tokens, of a request that was rejected as too long."""
+        model = self.model_id
         self.refused[model] = min(tokens, self.refused.get(model, tokens))
 
-    def forget_refusal(self) -> None:
-        """No smaller request went through either: it was not the size."""
-        self.refused.pop(self.llm.info.id, None)
+    def clear_refusal(self) -> None:
+        """Forget the size of the rejected request recorded for the current model."""
+        self.refused.pop(self.model_id, None)
 
     # --- limits ----------------------------------------------------------------------------------
 
     @property
     def budget(self) -> Budget:
-        """The limits in force.
+        """The active token limits.
 
         Raises:
             FoldlineError: the window is too small, or the settings leave no room in it.
@@ -366,164 +516,237 @@ class AgentState:
         return self.budget_of(self.llm)
 
     def budget_of(self, llm: LLM) -> Budget:
-        """The limits with this model. A window larger than what its server refused is not believed.
+        """Return the token limits for a model.
+
+        If the server has rejected requests as too long, the smallest of them limits the window.
 
         Raises:
-            FoldlineError: its window is too small, or the settings leave no room in it.
+            FoldlineError: the window is too small, or the settings leave no room in it.
         """
         window = self.window_of(llm)
-        refused = min(self.refused.get(llm.info.id, window), self._proof(llm).refused or window)
+        proven_refusal = self._proof(llm).refused or window
+        refused = min(self.refused.get(llm.info.id, window), proven_refusal)
         if refused < window:
-            with suppress(FoldlineError):  # Too small to work in: then it was something else it refused.
-                # A threshold that was set was meant for the window that was believed.
-                settings = replace(self.budget_settings(refused, llm.info.id), threshold=None)
+            with suppress(
+                FoldlineError
+            ):  # Such a small window cannot be right: the request was rejected for another reason.
+                # The user chose the threshold for the stated window.
+                settings = replace(self.budget_settings(refused), threshold=None)
                 return budget_for(refused, llm.info.max_output, settings)
         return self._budget_within(window, llm)
 
     @property
     def tier(self) -> LongPrice | None:
-        """What longer requests pay below the threshold; None where nothing more, or the user has set one."""
-        budget, price = self.budget, price_of(self.llm.info.id)
-        tier = None if price is None or budget.set_threshold is not None else price.long
-        return tier if tier is not None and tier.above < budget.threshold else None
+        """The higher price of long requests, if it applies below the threshold.
+
+        None if the user has set a threshold.
+        """
+        budget = self.budget
+        price = price_of(self.model_id)
+        if price is None or price.long is None or budget.set_threshold is not None:
+            return None
+        return price.long if price.long.above < budget.threshold else None
 
     @property
     def window(self) -> int:
-        """The context window of the model, in tokens, as far as it is known."""
+        """Context window of the model, in tokens."""
         return self.window_of(self.llm)
 
     def window_of(self, llm: LLM) -> int:
-        """The window of this model, in tokens: as stated, as the history proves it, or a guess."""
-        info = llm.info
-        return self._proof(llm).window(info.window) if info.guessed else info.window
+        """Return a model's window in tokens. It may be stated, proven or guessed."""
+        if llm.info.guessed:
+            return self._proof(llm).window(llm.info.window)
+        return llm.info.window
 
     @property
     def window_is_assumed(self) -> bool:
-        """Whether nobody has said how large the window is, now or in this history."""
+        """Whether the window is a guess that has not been confirmed."""
         return self.llm.info.guessed and not self._proof(self.llm).stated
 
     def _proof(self, llm: LLM) -> WindowProof:
-        return self.projection.window_proof(llm.info.id if llm.info.named else self.projection.model)
+        model = llm.info.id if llm.info.named else self.projection.meter.model
+        return self.projection.meter.window_proof(model)
 
     def _budget_within(self, window: int, llm: LLM) -> Budget:
-        return budget_for(window, llm.info.max_output, self.budget_settings(window, llm.info.id))
+        settings = self.budget_settings(window)
+        return budget_for(window, llm.info.max_output, settings)
 
     # --- sizes -----------------------------------------------------------------------------------
 
     @property
     def schemas(self) -> Sequence[Schemas]:
-        """The tool schemas that go with every request, by who lends them; with those that the servers offer
-        before the first turn. Weighed once for each change of the tools."""
-        lent = self.lent if self.offered is None else ()
-        tools = [*self.tools, *lent]
+        """Sizes of the tool schemas in every request, by server.
+
+        Before the first turn, this includes the tools that the servers will offer. Cached until the tools
+        change.
+        """
+        tools = [*self.tools]
+        if self.offered is None:
+            tools += self.server_tools
         specs = tuple(self._offered(tools))
-        if specs != self._weighed[0]:
-            lenders = {tool.spec.name: tool.server.name for tool in tools if isinstance(tool, ServerTool)}
-            by_name = {spec.name: spec for spec in specs}
-            sizes = grouped((lenders.get(name, ""), spec_tokens(spec)) for name, spec in by_name.items())
-            weighed = tuple(Schemas(server, len(each), sum(each)) for server, each in sizes.items())
-            self._weighed = (specs, weighed)
-        return self._weighed[1]
+        if specs != self._schema_sizes[0]:
+            self._schema_sizes = (specs, _schema_sizes(tools, specs))
+        return self._schema_sizes[1]
 
     @property
     def overhead(self) -> int:
-        """Estimate of the tool schemas, before calibration, in tokens; 0 if the template leaves them out."""
-        counted = self.projection.habits(self.projection.model).tools
-        return self.tool_tokens if counted else 0
+        """Size of the tool schemas, in tokens before calibration.
+
+        It is 0 if reported usage excludes the schemas.
+        """
+        habits = self.projection.meter.habits(self.projection.meter.model)
+        return self.tool_tokens if habits.tools else 0
 
     @property
     def tool_tokens(self) -> int:
-        """Estimate of the tool schemas as they are sent, before calibration, in tokens."""
-        return sum(each.tokens for each in self.schemas)
+        """Size of the tool schemas that are sent, in tokens before calibration."""
+        return sum(size.tokens for size in self.schemas)
 
-    def plan(self, reason: Reason, budget: Budget | None = None, pending: int = 0) -> Plan | None:
-        """What a compaction would do now, computed once per history; None: nothing to compact. `pending`: as
-        in `CompactionRequest`; less is kept where what is usually kept leaves it no room."""
-        usual = self.plan(reason, budget) if pending else None
-        limit = (budget or self.budget).threshold
-        if usual is not None and usual.tokens_expected + round(pending * self.scale) < limit:
-            return usual
-        facts = (reason, budget or self.budget, self.overhead, pending)
-        if facts not in self._plans:
-            early = self.plan_early() if reason == "phase" and not self.past_soft_mark else None
-            self._plans[facts] = early or plan(
-                self.projection, facts[1], reason, overhead=facts[2], pending=pending
-            )
-        return self._plans[facts]
+    def plan(
+        self,
+        reason: Reason,
+        budget: Budget | None = None,
+        pending: int = 0,
+    ) -> Plan | None:
+        """Return the plan of a compaction, or None if there is nothing to compact.
+
+        Plans are cached until the history changes.
+
+        Args:
+            budget: limits of another model; the active ones by default.
+            pending: as in `CompactionRequest`. If the usual plan leaves too little room for the prompt, the
+                plan keeps less of the view.
+        """
+        budget = budget or self.budget
+        if pending:
+            usual = self.plan(reason, budget)
+            if usual is not None:
+                expected = usual.tokens_expected + round(pending * self.scale)
+                if expected < budget.threshold:
+                    return usual
+        key = (reason, budget, self.overhead, pending)
+        if key not in self._plans:
+            self._plans[key] = self._planned(reason, budget, pending)
+        return self._plans[key]
+
+    def _planned(self, reason: Reason, budget: Budget, pending: int) -> Plan | None:
+        if reason == "phase" and not self.past_soft_mark:
+            early = self.plan_early()
+            if early is not None:
+                return early
+        return plan(
+            self.projection,
+            budget,
+            reason,
+            overhead=self.overhead,
+            pending=pending,
+        )
 
     def plan_early(self) -> Plan | None:
-        """What pays although the window is not nearly full; None: nothing does, or it is switched off."""
+        """Return a plan that saves money even before the window is full, if there is one."""
         budget = self.budget
         if not isinstance(self.strategy, AdaptiveCompaction) or budget.soft_ratio >= 1:
             return None
-        price = cached_price(self.llm.info.id)
+        price = cached_price(self.model_id)
         return plan_early(self.projection, budget, price, overhead=self.overhead)
 
     @property
     def scale(self) -> float:
-        """Tokens as usage reports them, for each estimated one."""
-        return self.projection.scale
+        """Ratio of reported to estimated tokens."""
+        return self.projection.meter.scale
 
     def estimate(self, prompt: BaseMessage) -> int:
-        """Estimate of a prompt that waits, which `scale` times makes its weight, in tokens."""
-        return round(self.projection.weighed(message_tokens(prompt), scripts_in(prompt)) / self.scale)
+        """Return the estimated size of an unsent prompt, in tokens before calibration."""
+        tokens = self.projection.meter.weigh(message_tokens(prompt), scripts_in(prompt))
+        return round(tokens / self.scale)
 
     def size(self, pending: Sequence[BaseMessage] = ()) -> int:
-        """Tokens of the next request, these messages included, as decisions use it."""
-        return view_size(self.projection, overhead=self.overhead, pending=pending).tokens
+        """Return the size of the next request with these messages, in tokens."""
+        return view_size(
+            self.projection, overhead=self.overhead, pending=pending
+        ).tokens
 
     def is_full(self, pending: Sequence[BaseMessage] = ()) -> bool:
         return self.size(pending) >= self.budget.threshold
 
     def fits(self, pending: Sequence[BaseMessage] = ()) -> bool:
-        """Whether the next request fits the window as it is, if only just."""
+        """Return whether the next request with these messages fits the window."""
         return self.size(pending) < self.budget.window
 
     @property
     def past_soft_mark(self) -> bool:
-        """Whether the window is full enough to compact at the end of a task."""
+        """Whether the view is large enough to be compacted at the end of a task."""
         return self.size() >= self.budget.soft_mark
 
     def room_for_results(self) -> int:
-        """What the results of the newest tool group may take together, in estimated tokens: so much that
-        after a compaction they still fit beside what stays (docs/design/invariants.md)."""
-        budget = self.budget
-        free = budget.threshold - budget.max_summary_tokens - budget.keep_recent_tokens // 2
-        stays = self.projection.fixed + sum(item.tokens for item in self._newest() if item.compactable)
-        return max(_LEAST_ROOM, int(free / self.scale) - stays - self.overhead)
+        """Return the room for the results of one step, in estimated tokens.
 
-    def _newest(self) -> Iterator[ViewItem]:
-        """The request and the newest answer: what stays in a compaction, beside preamble and pins."""
+        After a compaction, the results must still fit, together with the items that the compaction keeps
+        (docs/design/invariants.md).
+        """
+        budget = self.budget
+        free = (
+            budget.threshold
+            - budget.max_summary_tokens
+            - budget.keep_recent_tokens // 2
+        )
+        kept = self.projection.fixed + self.overhead
         for kind in ("user", "assistant"):
-            newest = (item for item in reversed(self.projection.view) if item.outline.type == kind)
-            yield from islice(newest, 1)
+            newest = self._newest(kind)
+            if newest is not None and newest.compactable:
+                kept += newest.tokens
+        return max(_LEAST_ROOM, int(free / self.scale) - kept)
+
+    def _newest(self, kind: str) -> ViewItem | None:
+        items = reversed(self.projection.view)
+        return next((item for item in items if item.outline.type == kind), None)
 
     def check_window(self, preamble: int) -> None:
-        """Raises FoldlineError where system prompt, instruction files and tools alone fill the window.
-        `preamble` is the estimate of the first two, before calibration, in tokens."""
-        fixed = round(self.projection.calibration.scale(self.llm.info.id) * (preamble + self.overhead))
+        """Check that the preamble and tools leave room to work.
+
+        Args:
+            preamble: estimated size of the system prompt and instruction files, in tokens before calibration.
+
+        Raises:
+            FoldlineError: the preamble and the tools fill the window.
+        """
+        scale = self.projection.meter.calibration.scale(self.model_id)
+        fixed = round(scale * (preamble + self.overhead))
         budget = self._budget_within(self.window, self.llm)
-        room = budget.threshold - budget.max_summary_tokens
-        if fixed < room:
+        if fixed < budget.threshold - budget.max_summary_tokens:
             return
         if budget.set_threshold:
             raise FoldlineError(
-                f"The threshold of {budget.threshold:,} tokens is too low: system prompt, instruction files "
-                f"and tools take about {fixed:,}, and a summary up to {budget.max_summary_tokens:,}. Set a "
-                "higher compaction.threshold, or one for this model."
+                LOW_THRESHOLD,
+                threshold=budget.threshold,
+                fixed=fixed,
+                summary=budget.max_summary_tokens,
             )
+        is_from_server = self.llm.info.window_from == "server"
         raise FoldlineError(
-            f"The window of {budget.window:,} tokens is too small: system prompt, instruction files and "
-            f"tools take about {fixed:,}, and {budget.reserve_tokens + budget.max_summary_tokens:,} are "
-            f"kept for answer and summary. {self._remedy()}"
+            SMALL_WINDOW,
+            window=budget.window,
+            fixed=fixed,
+            reserved=budget.reserve_tokens + budget.max_summary_tokens,
+            advice=LARGER_ON_SERVER if is_from_server else LARGER_WINDOW,
         )
 
-    def _remedy(self) -> str:
-        """What to do about a window too small to work in, as sentences."""
-        if self.llm.info.window_from != "server":
-            return "Choose a model with a larger window, or set FOLDLINE_CONTEXT_WINDOW."
-        return (
-            "Start its server with a larger one: OLLAMA_CONTEXT_LENGTH=16384 for Ollama, --ctx-size 16384 "
-            "for llama.cpp (for each of its --parallel slots), the context length in LM Studio. Or choose "
-            "another model."
-        )
+
+def _schema_sizes(
+    tools: Iterable[Tool], specs: Iterable[ToolSpec]
+) -> tuple[Schemas, ...]:
+    """Return the sizes of these specs, by server.
+
+    The server name of our own tools is "".
+    """
+    servers: dict[str, str] = {}
+    for tool in tools:
+        if isinstance(tool, ServerTool):
+            servers[tool.spec.name] = tool.server.name
+    by_name = {spec.name: spec for spec in specs}
+    tokens = grouped(
+        (servers.get(name, ""), spec_tokens(spec)) for name, spec in by_name.items()
+    )
+    return tuple(
+        Schemas(server, len(sizes), sum(sizes)) for server, sizes in tokens.items()
+    )

@@ -1,102 +1,125 @@
-"""Which tools the model is offered. They belong to every request's prefix: others only between two turns, or
-where the model has searched for some."""
+"""Selects the tools to offer to the model.
+
+Tools are part of the prefix of every request, which the provider caches. They change only between two turns,
+or after the model has searched for tools.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
 from foldline.agent.mcp.servers import ServerTool
-from foldline.context.numbers import some
-from foldline.context.outline import MessageOutline, RequestOutline
 from foldline.history import Session
 from foldline.llm.base import ToolSpec
 from foldline.protocol import NoticeRecord, RequestRecord, events
+from foldline.text.numbers import some
+from foldline.view.outline import MessageOutline, RequestOutline
 
 from .mcp.connection import START_SECONDS
 from .state import AgentState
 
 PATIENCE = 5.0
-"""Seconds the first turn waits for starting tool servers where somebody looks on."""
+"""Maximum time that the first turn waits for tool servers, in seconds.
+
+This applies if there is a user. Without a user, the limit is `START_SECONDS`.
+"""
+CHANGED = "{change}.{remark}"
+BY_SEARCH = " A search has found them. The next request is not in the provider's cache."
+OTHER_TOOLS = "The tools have changed"
+OTHER_ORDER = "The tools are in a different order"
 
 
 def tools_digest(specs: Sequence[ToolSpec]) -> str:
-    """SHA-256 of tools as they are offered, one canonical JSON line each."""
+    """Return the SHA-256 of the offered tools.
+
+    Each tool is hashed as one line of canonical JSON.
+    """
     digest = hashlib.sha256()
     for spec in specs:
-        sent = [spec.name, spec.description, spec.parameters]
-        digest.update(json.dumps(sent, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        fields = [spec.name, spec.description, spec.parameters]
+        line = json.dumps(fields, sort_keys=True, ensure_ascii=False)
+        digest.update(line.encode("utf-8", "surrogatepass"))
         digest.update(b"\n")
     return digest.hexdigest()
 
 
 async def wait_for_servers(state: AgentState) -> None:
-    """Those that start with the first turn have a moment for it."""
+    """Wait a limited time for tool servers to connect."""
     servers = state.servers
     if servers is None:
         return
     servers.start()
     if awaited := servers.awaited:
         state.emit(events.ServersAwaited(servers=awaited))
-        await servers.settled(PATIENCE if state.choices.interactive else START_SECONDS)
+        await servers.settled(PATIENCE if state.is_interactive else START_SECONDS)
 
 
 async def take_tools(state: AgentState) -> None:
-    """From here on, offer what our tools and those of the servers are now. Where the last request offered
-    others, the history says so: it is a change of the view. Where those of the servers would take too much
-    of the window, they are searched instead, for the rest of the session."""
+    """Offer the current tools from now on.
+
+    A change is recorded in the history. If server tools take up too much of the window, the model has to
+    search for them for the rest of the session.
+    """
     await wait_for_servers(state)
     if not state.searches_tools and state.has_too_many_tools:
         state.searches_tools = True
-        outlines = state.session.entries.outlines
-        called = {each.name for each in outlines if isinstance(each, MessageOutline) and each.name}
-        state.found_tools |= called
+        for outline in state.session.entries.outlines:
+            if isinstance(outline, MessageOutline) and outline.name:
+                state.discovered_tools.add(outline.name)
     await _offer(state)
     if state.servers is not None:
         state.servers.begin_turn()
 
 
 async def offer_found(state: AgentState) -> None:
-    """Offer the tools that were found in this step, behind its results: the next request has them."""
-    if state.searches_tools and {tool.spec.name for tool in state.lent} - {t.spec.name for t in state.tools}:
-        await _offer(state, " They were found by a search. No provider has the next request in its cache.")
+    """Offer the tools that a search in this step has found."""
+    if not state.searches_tools:
+        return
+    offered = {tool.spec.name for tool in state.tools}
+    if any(tool.spec.name not in offered for tool in state.server_tools):
+        await _offer(state, BY_SEARCH)
 
 
-async def _offer(state: AgentState, more: str = "") -> None:
-    before = state.specs
+async def _offer(state: AgentState, remark: str = "") -> None:
+    specs_before = state.specs
     if state.servers is not None:
-        ours = [tool for tool in state.tools if not isinstance(tool, ServerTool)]
-        state.tools = [*ours, *state.lent]
+        own_tools = [tool for tool in state.tools if not isinstance(tool, ServerTool)]
+        state.tools = [*own_tools, *state.server_tools]
     digest = tools_digest(state.specs)
-    offered = state.offered or _last_offered(state.session)
-    if offered is not None and offered != digest:
-        known = state.offered and before != state.specs  # else they are others because the window is
-        what = _difference(before, state.specs) if known else "the tools are others than before"
-        await state.session.append(NoticeRecord(text=f"From here on, {what}.{more}", tools=digest))
+    offered_before = state.offered or _last_offered(state.session)
+    if offered_before is not None and offered_before != digest:
+        change = OTHER_TOOLS
+        if (
+            state.offered and specs_before != state.specs
+        ):  # otherwise, the window caused the change
+            change = _difference(specs_before, state.specs)
+        text = CHANGED.format(change=change, remark=remark)
+        notice = NoticeRecord(text=text, tools=digest)
+        await state.session.append(notice)
     state.offered = digest
 
 
 def _last_offered(session: Session) -> str | None:
-    """What the newest request of the session offered; None where there is none, or it does not say."""
+    """Return the digest of the tools that were offered last, if it is known."""
     entries = session.entries
-    for place in reversed(range(len(entries.outlines))):
-        if isinstance(entries.outlines[place], RequestOutline):
-            record = entries[place]
+    for position in reversed(range(len(entries.outlines))):
+        if isinstance(entries.outlines[position], RequestOutline):
+            record = entries[position]
             return record.tools if isinstance(record, RequestRecord) else None
     return None
 
 
 def _difference(before: Sequence[ToolSpec], after: Sequence[ToolSpec]) -> str:
-    """What came, left and changed, in words that follow "From here on"."""
-    old, new = _by_name(before), _by_name(after)
-    came = [name for name in new if name not in old]
-    left = [name for name in old if name not in new]
-    changed = [name for name, spec in new.items() if name in old and old[name] != spec]
-    said = [
-        f"{'there is' if len(came) == 1 else 'there are'} {some(came)}" if came else "",
-        f"there is no {some(left)}" if left else "",
-        f"{some(changed)} {'is' if len(changed) == 1 else 'are'} described otherwise" if changed else "",
-    ]
-    return "; ".join(filter(None, said)) or "the tools stand in another order"
+    """Describe which tools were added, removed and changed, without a full stop."""
+    old = _by_name(before)
+    new = _by_name(after)
+    changes = {
+        "added": [name for name in new if name not in old],
+        "removed": [name for name in old if name not in new],
+        "changed": [name for name in new if name in old and old[name] != new[name]],
+    }
+    clauses = [f"{change}: {some(names)}" for change, names in changes.items() if names]
+    return f"Tools {'; '.join(clauses)}" if clauses else OTHER_ORDER
 
 
 def _by_name(specs: Sequence[ToolSpec]) -> Mapping[str, ToolSpec]:

@@ -1,14 +1,14 @@
-"""Folder trust: what a folder brings does nothing until the user has agreed to these very bytes of it.
+"""Folder trust: files of a folder are used only after the user has agreed to their exact bytes.
 
-That is the project's settings, instruction files, skills, commands, agents and hooks, up to the top of its
-repository. Imports little: the theme may be among the settings, and is looked for before the first paint.
+The files are the project's settings, instruction files, skills, commands, agents and hooks, up to the top of
+its repository. Imports only a few modules, because the settings may name the theme that the first paint
+needs.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -19,18 +19,28 @@ from .discovery import HOOK_FILES, KINDS, candidates, hook_files, leads_out, up_
 
 PROJECT_FILE = ".foldline.toml"
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
-"""Read in this order; one that says the same as an earlier one is left out."""
+"""Names of instruction files, read in this order.
+
+A file with the same text as an earlier one is skipped.
+"""
+LEADS_OUT = "it is a link that leads out of the project"
 FOLDER = "trust"
 _MOST_BYTES = 4_000_004
-"""More than is used of any of these files."""
+"""Maximum number of bytes read from a file.
+
+It exceeds the size limit of every kind of file.
+"""
 
 Word = Literal["agreed", "declined", "own", ""]
-"""What the user said of a file; own: it lies in their home folder and needs no word; empty: nothing yet."""
+"""The user's decision on a file.
+
+`own` means that the file needs no decision, because it is directly in the home folder. Empty means undecided.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """A file that a folder brings, as it is now."""
+class FolderFile:
+    """A file that comes with a folder, and the user's decision on it."""
 
     path: Path
     data: bytes
@@ -38,17 +48,23 @@ class Brought:
     word: Word
 
     @property
-    def counts(self) -> bool:
-        """Whether it is used."""
+    def is_trusted(self) -> bool:
+        """Whether the file may be used."""
         return self.word in ("agreed", "own")
 
 
-def read_brought(path: Path, top: Path | None, most: int) -> bytes | None:
-    """The first `most` bytes of a file that people keep for their agents, and one more where it is longer.
-    None where there is none, or the project below `top` brings it, and the user has not agreed to it.
+def read_trusted(path: Path, top: Path | None, most: int) -> bytes | None:
+    """Read a configuration file of the user or the project.
+
+    Args:
+        top: top folder of the project; None for the user's own file.
+        most: size limit in bytes. If the file is larger, one extra byte is returned.
+
+    Returns:
+        None if there is no file, or if the user has not agreed to it.
 
     Raises:
-        ValueError: it is left aside; why, as the end of a sentence.
+        ValueError: the file cannot be used. The message is a clause that states the reason.
     """
     try:
         data = read_regular(path, most + 1) if top is None else agreed_bytes(path)
@@ -59,66 +75,101 @@ def read_brought(path: Path, top: Path | None, most: int) -> bytes | None:
 
         raise ValueError(system_words(error)) from None
     if top is not None and leads_out(path, top):
-        raise ValueError("it is a link that leads out of the project")
+        raise ValueError(LEADS_OUT)
     return data and data[: most + 1]
 
 
 def agreed_bytes(path: Path) -> bytes | None:
-    """The content of a file that a folder brings; None where the user has not agreed to it.
+    """Return the content of a file if the user has agreed to it.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
-    found = _brought(path)
-    return found.data if found.counts else None
+    file = _brought(path)
+    return file.data if file.is_trusted else None
 
 
-def brought(cwd: Path) -> list[Brought]:
-    """The files in effect in a folder, or that would be. What cannot be read, or is empty, is left out."""
-    folders = up_to_top(cwd)
-    settings = (folder / PROJECT_FILE for folder in folders if is_file(folder / PROJECT_FILE))
-    instructions = [folder / name for folder in reversed(folders) for name in INSTRUCTION_FILES]
-    lent = [(each.path, each.top) for kind in KINDS for each in candidates(kind, cwd)]
-    others = (path for path, top in (*lent, *hook_files(cwd)) if top is not None)
-    within = (path for path in (*instructions, *others) if is_file(path) and not leads_out(path, folders[-1]))
-    found = []
-    for path in [*islice(settings, 1), *within]:
+def folder_files(cwd: Path) -> list[FolderFile]:
+    """Return a folder's files that could have an effect.
+
+    Files that are unreadable, empty, or outside the project are left out.
+    """
+    files = []
+    for path in _paths(cwd):
         with suppress(OSError):
-            found.append(_brought(path))
-    return [each for each in found if _does_something(each)]
+            file = _brought(path)
+            if _has_effect(file):
+                files.append(file)
+    return files
 
 
-def _does_something(file: Brought) -> bool:
-    """Other agents' settings do nothing here but for their hooks."""
-    return b'"hooks"' in file.data if file.path.name in HOOK_FILES else bool(file.data.strip())
+def project_file(cwd: Path) -> Path | None:
+    """Return the nearest `.foldline.toml` in the repository.
+
+    Outside a repository, only the one in `cwd` is considered.
+    """
+    files = (folder / PROJECT_FILE for folder in up_to_top(cwd))
+    return next(filter(is_file, files), None)
 
 
-def decide(files: Iterable[Brought], word: Word) -> None:
-    """Keep the user's word on these files as they are; on their earlier content it counts no longer. Empty,
-    it takes back what was said of them.
+def _paths(cwd: Path) -> Iterator[Path]:
+    folders = up_to_top(cwd)
+    nearest = project_file(cwd)
+    if nearest is not None:
+        yield nearest
+    paths = [
+        folder / name for folder in reversed(folders) for name in INSTRUCTION_FILES
+    ]
+    for kind in KINDS:
+        paths += [
+            candidate.path
+            for candidate in candidates(kind, cwd)
+            if candidate.top is not None
+        ]
+    paths += [path for path, top in hook_files(cwd) if top is not None]
+    for path in paths:
+        if is_file(path) and not leads_out(path, folders[-1]):
+            yield path
+
+
+def _has_effect(file: FolderFile) -> bool:
+    """Return whether a file could have an effect.
+
+    Settings files of other agent programs have an effect only if they contain hooks.
+    """
+    if file.path.name in HOOK_FILES:
+        return b'"hooks"' in file.data
+    return bool(file.data.strip())
+
+
+def decide(files: Iterable[FolderFile], word: Word) -> None:
+    """Save the user's decision on the current content of files.
+
+    An empty decision removes the saved one.
 
     Raises:
-        OSError: the disk refused.
+        OSError: the write to disk failed.
     """
     import json
 
-    for each in files:
-        kept = _kept_at(each.path)
+    for file in files:
+        record_path = _record_path(file.path)
         if not word:
-            kept.unlink(missing_ok=True)
+            record_path.unlink(missing_ok=True)
             continue
-        make_private(kept.parent)
-        record = {"path": _place(each.path), "digest": each.digest, "word": word}
-        put_private(kept, json.dumps(record).encode("utf-8", "surrogateescape"), durable=True)
+        make_private(record_path.parent)
+        record = {"path": _location(file.path), "digest": file.digest, "word": word}
+        data = json.dumps(record).encode("utf-8", "surrogateescape")
+        put_private(record_path, data, durable=True)
 
 
-def _brought(path: Path) -> Brought:
+def _brought(path: Path) -> FolderFile:
     data = read_regular(path, _MOST_BYTES)
     digest = _digest(data)
     home = real_path(Path(os.path.expanduser("~")))  # noqa: PTH111 - `Path.home` raises without one
     if real_path(path.parent) == home and not path.is_symlink():
-        return Brought(path, data, digest, "own")
-    return Brought(path, data, digest, _word(path, digest))
+        return FolderFile(path, data, digest, "own")
+    return FolderFile(path, data, digest, _word(path, digest))
 
 
 def _digest(data: bytes) -> str:
@@ -127,26 +178,34 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _place(path: Path) -> str:
-    """Where a file lies, whatever a link there leads to."""
+def _location(path: Path) -> str:
+    """Return the absolute path of a file.
+
+    If the file itself is a link, that link is not resolved.
+    """
     return os.path.join(real_path(path.parent), path.name)  # noqa: PTH118 - any bytes
 
 
-def _kept_at(path: Path) -> Path:
-    """Where the word on a file is kept."""
-    return data_home() / FOLDER / f"{_digest(os.fsencode(_place(path)))[:32]}.json"
+def _record_path(path: Path) -> Path:
+    """Return the path of the file that records a decision."""
+    digest = _digest(os.fsencode(_location(path)))
+    return data_home() / FOLDER / f"{digest[:32]}.json"
 
 
 def _word(path: Path, digest: str) -> Word:
-    """Nothing where the record is missing, damaged, can be written by others, or is about other content."""
-    import json
+    """Return the recorded decision on this content.
 
-    kept = _kept_at(path)
+    Returns an empty string if the record is missing, damaged, writable by other users, or about different
+    content.
+    """
+    from foldline.json_text import parse_json
+
+    record_path = _record_path(path)
     try:
-        if not is_ours(kept.stat()):
+        if not is_ours(record_path.stat()):
             return ""
-        record = json.loads(read_regular(kept, 100_000))
-    except (OSError, ValueError, RecursionError):
+        record = parse_json(read_regular(record_path, 100_000))
+    except (OSError, ValueError):
         return ""
     if not isinstance(record, dict) or record.get("digest") != digest:
         return ""

@@ -1,16 +1,14 @@
-"""A turn: the user's prompt, then steps until the model answers without calling a tool."""
+"""A turn: the user's prompt, then steps until the model answers without a tool call."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
 from foldline.compaction import largest_items
-from foldline.context.calls import broke_off, early_end, unanswered
-from foldline.context.tally import FIXED
-from foldline.context.tokens import message_tokens
 from foldline.llm import ContextOverflow, LLMError
 from foldline.protocol import (
     AssistantMessage,
+    BaseMessage,
     Checkpoint,
     DeveloperMessage,
     Edit,
@@ -19,27 +17,59 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+from foldline.view.calls import broke_off, early_end, unanswered
+from foldline.view.tally import FIXED
+from foldline.view.tokens import message_tokens
 
 from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
 from .fallback import Fallbacks
-from .hooks import fire, refresh_hooks
-from .instructions import ending_notice, job_notice, moved_notice, session_preamble, skill_news
-from .limits import LoopWatch
+from .hook_runs import HOOK_SAYS, fire, refresh_hooks
+from .instructions import (
+    ending_notice,
+    job_notice,
+    moved_notice,
+    session_preamble,
+    skill_news,
+)
+from .loop_watch import LoopWatch
 from .reminders import reminders
-from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
+from .request import (
+    TOO_MANY_BYTES,
+    hide_refused_picture,
+    may_be_too_long,
+    picture_advice,
+    send_request,
+)
 from .rewind import deliver, record_others_changes
 from .skill_loading import opened_prompt
 from .state import AgentState
 from .toolset import take_tools, wait_for_servers
 from .trust_question import ask_trust
 
-_MOST_SENT_ON = 3
-"""Times that a hook may send the model on in one turn: one that never lets it stop would cost without end."""
+MADE_SMALLER = "{failure} The request may be too long. It will be sent once more after a compaction."
+NO_SMALLER = (
+    "{overflow} {blocker} Largest items: {largest}. Compact with /compact, start over with /clear, or switch "
+    "to a model with a larger window (/model)."
+)
+ALL_COMPACTED = "Nothing more can be compacted."
+HOOK_REFUSED = "a user hook rejected the prompt: {reason}"
+CANCELLED = "you cancelled the compaction that would have made room for it."
+NOTHING_TO_RETRY = (
+    "There is nothing to retry: the model has already answered. Send a prompt."
+)
+_MOST_CONTINUATIONS = 3
+"""Maximum number of times that hooks may continue one turn.
+
+This limits the cost of a faulty hook.
+"""
 
 
 class Turn:
-    """Runs one turn. The history holds all of it, also when it is cancelled or fails half-way."""
+    """Runs one turn.
+
+    The history contains the whole turn, even if it is cancelled or fails.
+    """
 
     def __init__(self, state: AgentState, calls: Calls, fallbacks: Fallbacks) -> None:
         self._state = state
@@ -48,174 +78,118 @@ class Turn:
         self._compaction = AutoCompact(state)
         self._loop = LoopWatch()
         self._steps = 0
-        """Requests so far, those for summaries apart."""
-        self._decided = False
-        """Whether it is decided already how the next step goes: with its prompt."""
+        """Number of requests so far, except those for summaries."""
         self._summaries_before = 0
+        self._has_room = False
+        """Whether making room for the prompt has already made room for the next request."""
         self._hook_messages: list[DeveloperMessage] = []
-        """What hooks say to the prompt."""
-        self._sent_on_times = 0
-        """How often a hook did not let the model stop."""
+        """Messages that hooks add to the prompt."""
+        self._continuations = 0
+        """Number of times that hooks have continued the turn."""
 
     async def run(
         self, parts: Sequence[Part] | None, max_steps: int | None = None
     ) -> AssistantMessage | None:
-        """The final answer to a prompt; without `parts`, that of the turn that broke off, which is continued.
+        """Answer a prompt, or continue an interrupted turn.
 
-        None where the prompt was not sent: `AgentState.unsent` says why.
+        Args:
+            parts: the prompt; None to continue.
+            max_steps: maximum number of requests, including those for summaries.
+
+        Returns:
+            The final answer. None if the prompt was not sent; the reason is then in `AgentState.unsent`.
 
         Raises:
-            FoldlineError: it failed, or a bound was reached: `max_steps` requests, also those for summaries.
+            FoldlineError: the turn failed, or reached a limit.
         """
-        state, usual = self._state, self._state.bounds.limits
+        bounds = self._state.bounds
+        limits = bounds.limits
         if max_steps is not None:
-            state.bounds.limits = replace(usual, turn_steps=max_steps)
+            bounds.limits = replace(limits, turn_steps=max_steps)
         try:
             return await self._run(parts)
         finally:
-            state.bounds.limits = usual
+            bounds.limits = limits
 
     async def _run(self, parts: Sequence[Part] | None) -> AssistantMessage | None:
-        self._state.plan_waits = False
-        await self._state.bounds.begin_turn(self._state)
+        state = self._state
+        state.ends_with_plan = False
+        await state.bounds.begin_turn(state.session, state.model_id, state.warn)
         if parts is None:
             await self._reopen()
         elif not await self._open(UserMessage(parts=tuple(parts))):
             return None
-        self._summaries_before = self._state.bounds.summaries
+        self._summaries_before = state.bounds.summaries
         try:
-            answer = await self._answer()
-            while await self._sent_on():
-                answer = await self._answer()
+            return await self._answer()
         except FoldlineError as failure:
-            await self._state.record_failure(failure)
+            await state.record_failure(failure)
             raise
-        return answer
+
+    # --- steps -----------------------------------------------------------------------------------
 
     async def _answer(self) -> AssistantMessage:
-        while (answer := await self.step()).calls and not self._state.plan_waits:
-            pass
-        return answer
-
-    async def _sent_on(self) -> bool:
-        """Whether a hook wants more than this answer: the model reads what."""
-        again = {"stop_hook_active": self._sent_on_times > 0}
-        ended = "Stop" if self._state.parent is None else "SubagentStop"
-        why = (await fire(self._state, ended, again)).refused
-        if not why or self._sent_on_times >= _MOST_SENT_ON:
-            return False
-        self._sent_on_times += 1
-        more = UserMessage(origin="machine", parts=text_parts(f"A hook of the user's says: {why}"))
-        await self._state.session.append(more, durable=True)
-        return True
-
-    async def _heard(self, prompt: UserMessage) -> str:
-        """What hooks refuse of a prompt, as a sentence; what they say to it goes with it."""
-        state = self._state
-        if state.parent is not None:
-            return ""  # its prompt is the model's
-        await refresh_hooks(state)
-        if state.start_words is None:
-            state.start_words = []
-            source = "resume" if state.projection.view else "startup"
-            state.start_words = (await fire(state, "SessionStart", {"source": source}, [source])).messages
-        answer = await fire(state, "UserPromptSubmit", {"prompt": prompt.text})
-        self._hook_messages = answer.messages
-        return f"a hook refuses it: {answer.refused}" if answer.refused else ""
-
-    async def _open(self, prompt: UserMessage) -> bool:
-        """Make room for the prompt and append it; whether that could be done."""
-        state = self._state
-        state.unsent = ""
-        await ask_trust(state)
-        if why := await self._heard(prompt):
-            state.unsent = why
-            return False
-        await wait_for_servers(state)  # they may have what it calls or names
-        prompt = await opened_prompt(state, prompt)
-        await take_tools(state)
-        try:
-            state.unsent = await self._compaction.before_prompt(prompt)
-        except asyncio.CancelledError:
-            state.unsent = "you cancelled the compaction that makes room for it."
-            raise
-        if not state.unsent:
-            await self.begin(prompt)
-            self._decided = True
-        return not state.unsent
-
-    async def _reopen(self) -> None:
-        """Drop an answer that broke off from the view, so that the request that failed leaves again."""
-        state = self._state
-        if unanswered(state.projection) is None:
-            raise FoldlineError("There is nothing to try again: the model has answered. Send a prompt.")
-        await self._settle()
-        await take_tools(state)
-        await self._drop_broken()
-
-    async def _drop_broken(self) -> None:
-        """The newest answer, where it broke off: what is asked again is asked as it was."""
-        newest = unanswered(self._state.projection)
-        if newest is not None and broke_off(newest):
-            await self._state.session.append(Edit(target=newest.index, action="drop"), durable=True)
-
-    async def begin(self, prompt: UserMessage) -> None:
-        """The prompt is on disk before anything leaves for the model."""
-        state = self._state
-        await self._settle()
-        opened = bool(state.projection.view)
-        first = (
-            [*moved_notice(state.session), *skill_news(state)] if opened else await session_preamble(state)
-        )
-        preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
-        state.check_window(preamble)
-        await record_others_changes(state)
-        turn = Checkpoint(id=state.projection.next_checkpoint_id)
-        beside = (
-            *ending_notice(state),
-            *job_notice(state.jobs),
-            *(state.start_words or ()),
-            *self._hook_messages,
-        )
-        await state.session.append(*first, turn, *beside, *reminders(state), prompt, durable=True)
-        if state.start_words:
-            state.start_words = []
-
-    async def _settle(self) -> None:
-        """Wait until a cancelled turn has recorded its files, and drop its D-Mail: it would hit this turn."""
-        await self._state.known_files.settled()
-        if self._state.mailbox is not None:
-            self._state.mailbox.take()
+        while True:
+            answer = await self.step()
+            is_final = not answer.calls or self._state.ends_with_plan
+            if is_final and not await self._hook_continues():
+                return answer
 
     async def step(self) -> AssistantMessage:
-        """Make room, ask the model, run what it calls; its answer."""
-        self._demand_steps_left()
-        if self._state.subagents is not None and await self._state.subagents.deliver():
-            self._decided = False
-        await self._compaction.before_step(decided=self._decided)
-        self._decided = False
-        self._demand_steps_left()
-        answer = await self.query()
-        self._steps += 1
-        if answer.calls:
-            if ending := early_end(answer, self._state.window):
-                await self._calls.refuse(answer, ending)
-            else:
-                await self._calls.run(answer.calls)
-            await self._loop.after_step(self._state, answer)
-            await self._deliver_dmail()
-        return answer
+        """Call the model, and run the tool calls in its answer."""
+        return await self.execute_calls(await self.query())
 
     async def query(self) -> AssistantMessage:
-        """The answer to one request. Refused as too long, it is sent again, each time strictly smaller."""
+        """Make room, append a checkpoint, and call the model."""
+        await self._make_room()
+        await self._mark_step()
+        answer = await self._send()
+        self._steps += 1
+        return answer
+
+    async def execute_calls(self, answer: AssistantMessage) -> AssistantMessage:
+        """Run the tool calls in an answer, and return the answer."""
+        if not answer.calls:
+            return answer
+        ending = early_end(answer, self._state.window)
+        if ending:
+            await self._calls.refuse(answer, ending)
+        else:
+            await self._calls.run(answer.calls)
+        await self._loop.after_step(self._state, answer)
+        await self._deliver_dmail()
+        return answer
+
+    async def _make_room(self) -> None:
+        """Deliver the subagents' answers, then compact if needed.
+
+        The limits are checked before and after.
+        """
+        self._check_limits()
+        subagents = self._state.subagents
+        if subagents is not None and await subagents.deliver():
+            self._has_room = False
+        await self._compaction.before_step(has_room=self._has_room)
+        self._has_room = False
+        self._check_limits()
+
+    async def _mark_step(self) -> None:
         state = self._state
-        # The model sees the checkpoint where it may come back to it.
-        shown = state.mailbox is not None
         await record_others_changes(state)
-        place = Checkpoint(id=state.projection.next_checkpoint_id, shown=shown)
-        await state.session.append(*reminders(state), place)
-        self._compaction.draft_next()  # not before: the checkpoint may change the last item
-        suspected = False
+        checkpoint = Checkpoint(
+            id=state.projection.next_checkpoint_id,
+            shown=state.mailbox is not None,  # the model may return to this checkpoint
+        )
+        await state.session.append(*reminders(state), checkpoint)
+        self._compaction.draft_next()  # not earlier: the checkpoint may change the last item
+
+    async def _send(self) -> AssistantMessage:
+        """Send the request, repeatedly if necessary, and return the answer.
+
+        A request that was rejected as too long is made strictly smaller and sent again.
+        """
+        state = self._state
+        was_made_smaller = False
         while True:
             size = state.size()
             try:
@@ -226,44 +200,186 @@ class Turn:
             except LLMError as failure:
                 if await hide_refused_picture(state, failure):
                     continue
-                if not suspected and may_be_too_long(failure, size, state.window):
-                    suspected = True
-                    state.warn(f"{failure} It may be too long: made smaller, it is tried once more.")
+                if not was_made_smaller and may_be_too_long(
+                    failure, size, state.window
+                ):
+                    was_made_smaller = True
+                    state.warn(MADE_SMALLER.format(failure=failure))
                     if await self._compaction.after_overflow():
                         continue
                 if await self._fallbacks.take(failure):
-                    await self._drop_broken()
+                    await self._drop_broken_answer()
                     continue
                 if advice := picture_advice(state, failure):
                     state.warn(advice)
                 raise
 
     async def _make_smaller(self, overflow: ContextOverflow, size: int) -> None:
-        """Make room after a request of this size, in tokens, was refused as too long."""
+        """Make room after a request was rejected as too long.
+
+        Args:
+            size: size of the rejected request in tokens.
+
+        Raises:
+            FoldlineError: nothing is left to compact.
+        """
         state = self._state
         if overflow.status != TOO_MANY_BYTES:
-            state.learn_refusal(min(size, overflow.window or size))
+            state.record_refusal(min(size, overflow.window or size))
         if await self._compaction.after_overflow():
             return
-        why = auto_compact_blocker(state)
-        if why is None and overflow.window is None:
-            state.forget_refusal()
+        blocker = auto_compact_blocker(state)
+        if blocker is None and overflow.window is None:
+            state.clear_refusal()
         if advice := picture_advice(state, overflow):
             raise FoldlineError(f"{overflow} {advice}") from overflow
         raise FoldlineError(
-            f"{overflow} {why or 'Nothing more can be compacted.'} Largest: "
-            f"{largest_items(state.projection)}. Compact with /compact, start over with /clear, or switch to "
-            "a model with a larger window (/model)."
+            NO_SMALLER,
+            overflow=overflow,
+            blocker=blocker or ALL_COMPACTED,
+            largest=largest_items(state.projection),
         ) from overflow
 
-    def _demand_steps_left(self) -> None:
-        """Raises FoldlineError where a bound is reached. Requests for summaries count: a model that calls the
-        same tool for ever has one with nearly every step."""
+    def _check_limits(self) -> None:
+        """Raise `LimitReached` if a limit has been reached.
+
+        Requests for summaries count as well, because a model that repeats a call forever causes one in nearly
+        every step.
+        """
         summaries = self._state.bounds.summaries - self._summaries_before
-        self._state.bounds.demand(self._steps + summaries if self._steps else 0, summaries)
+        steps = self._steps + summaries if self._steps else 0
+        self._state.bounds.check(steps, summaries)
 
     async def _deliver_dmail(self) -> None:
-        """Where the model sent itself one: back to its checkpoint, keeping the request of this turn."""
-        dmail = self._state.mailbox.take() if self._state.mailbox is not None else None
+        """Rewind if the model has sent a D-Mail."""
+        if self._state.mailbox is None:
+            return
+        dmail = self._state.mailbox.take()
         if dmail is not None:
             await deliver(self._state, dmail)
+
+    # --- beginning -------------------------------------------------------------------------------
+
+    async def _open(self, prompt: UserMessage) -> bool:
+        """Make room for the prompt and append it.
+
+        Returns:
+            Whether the prompt was appended.
+        """
+        state = self._state
+        state.unsent = ""
+        await ask_trust(state)
+        refusal = await self._run_prompt_hooks(prompt)
+        if refusal:
+            state.unsent = HOOK_REFUSED.format(reason=refusal)
+            return False
+        await wait_for_servers(
+            state
+        )  # the prompt may use the servers' prompts or resources
+        prompt = await opened_prompt(state, prompt)
+        await take_tools(state)
+        try:
+            state.unsent = await self._compaction.before_prompt(prompt)
+        except asyncio.CancelledError:
+            state.unsent = CANCELLED
+            raise
+        if state.unsent:
+            return False
+        await self.begin(prompt)
+        self._has_room = True
+        return True
+
+    async def begin(self, prompt: UserMessage) -> None:
+        """Append the prompt, and wait until it is on disk."""
+        state = self._state
+        await self._settle()
+        opening: Sequence[BaseMessage]
+        if state.projection.view:
+            opening = [*moved_notice(state.session), *skill_news(state)]
+            state.check_window(state.projection.tally.estimate(FIXED))
+        else:
+            opening = await session_preamble(state)
+            state.check_window(sum(map(message_tokens, opening)))
+        await record_others_changes(state)
+        await state.session.append(
+            *opening,
+            Checkpoint(id=state.projection.next_checkpoint_id),
+            *ending_notice(state),
+            *job_notice(state.jobs),
+            *(state.start_messages or ()),
+            *self._hook_messages,
+            *reminders(state),
+            prompt,
+            durable=True,
+        )
+        if state.start_messages:
+            state.start_messages = []
+
+    async def _reopen(self) -> None:
+        """Prepare to send the failed request again."""
+        state = self._state
+        if unanswered(state.projection) is None:
+            raise FoldlineError(NOTHING_TO_RETRY)
+        await self._settle()
+        await take_tools(state)
+        await self._drop_broken_answer()
+
+    async def _drop_broken_answer(self) -> None:
+        """Drop the newest answer if it is incomplete, so that its request can be repeated."""
+        newest = unanswered(self._state.projection)
+        if newest is not None and broke_off(newest):
+            await self._state.session.append(
+                Edit(target=newest.index, action="drop"), durable=True
+            )
+
+    async def _settle(self) -> None:
+        """Wait until a cancelled turn's tools have finished writing, and drop that turn's D-Mail.
+
+        The D-Mail would otherwise rewind this turn.
+        """
+        await self._state.known_files.settled()
+        if self._state.mailbox is not None:
+            self._state.mailbox.take()
+
+    # --- hooks -----------------------------------------------------------------------------------
+
+    async def _run_prompt_hooks(self, prompt: UserMessage) -> str:
+        """Run the hooks for a prompt.
+
+        The hooks' messages are appended together with the prompt.
+
+        Returns:
+            The reason why the prompt is rejected, or an empty string if it is not.
+        """
+        state = self._state
+        if state.parent is not None:
+            return ""  # a subagent's prompt was written by the model
+        await refresh_hooks(state)
+        if state.start_messages is None:
+            state.start_messages = []
+            source = "resume" if state.projection.view else "startup"
+            outcome = await fire(state, "SessionStart", {"source": source}, [source])
+            state.start_messages = outcome.messages
+        outcome = await fire(state, "UserPromptSubmit", {"prompt": prompt.text})
+        self._hook_messages = outcome.messages
+        return outcome.refused
+
+    async def _hook_continues(self) -> bool:
+        """Run the hooks at the end of the turn.
+
+        If a hook continues the turn, append its message.
+
+        Returns:
+            Whether the turn continues.
+        """
+        event = "Stop" if self._state.parent is None else "SubagentStop"
+        outcome = await fire(
+            self._state, event, {"stop_hook_active": self._continuations > 0}
+        )
+        if not outcome.refused or self._continuations >= _MOST_CONTINUATIONS:
+            return False
+        self._continuations += 1
+        text = HOOK_SAYS.format(text=outcome.refused)
+        message = UserMessage(origin="machine", parts=text_parts(text))
+        await self._state.session.append(message, durable=True)
+        return True

@@ -1,4 +1,7 @@
-"""The working folder of an agent, held open: it is the same folder at each use, and is found once moved."""
+"""An agent's working folder.
+
+The folder is kept open, so that it is recognised after a move.
+"""
 
 import os
 import sys
@@ -8,43 +11,48 @@ from pathlib import Path
 
 from foldline.files import is_folder
 
+MOVED = (
+    "The working folder {path} was moved to {new_path}. "
+    "No tools will run until you continue the session there."
+)
+REMOVED = (
+    "The working folder {path} was removed. No tool runs. To continue the session in another folder, run "
+    "`foldline -r` there."
+)
+
 
 class WorkingFolder:
-    """The folder at `path`, by its identity and not by its name."""
+    """A folder that is recognised by its identity instead of its path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
         with suppress(OSError, ValueError):
-            self._descriptor = os.open(path, os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY))
+            self._descriptor = os.open(
+                path, os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+            )
             weakref.finalize(self, os.close, self._descriptor)
 
     @property
     def moved_to(self) -> Path | None:
-        """Where the folder is now, if that is another place than `path`."""
+        """The new path of the folder; None if the folder was not moved."""
         if self._descriptor is None or _is_at(self.path, self._descriptor):
             return None
-        place = _place_of(self._descriptor)
-        return place if place is not None and _is_at(place, self._descriptor) else None
+        path = _path_of(self._descriptor)
+        return path if path is not None and _is_at(path, self._descriptor) else None
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be done in the folder, as a sentence; empty if it is there.
+        """Message explaining why the folder cannot be used; empty if it can be used.
 
-        A folder that was removed and made again under its name is taken for the same.
+        A folder that was removed and created again under the same name counts as the same folder.
         """
-        place = self.moved_to
-        if place is not None:
-            return (
-                f"The working folder {self.path} was moved to {place}: no tool runs until the session is "
-                "continued there."
-            )
+        new_path = self.moved_to
+        if new_path is not None:
+            return MOVED.format(path=self.path, new_path=new_path)
         if is_folder(self.path):
             return ""
-        return (
-            f"The working folder {self.path} was removed: no tool runs. `foldline -r`, called in another "
-            "folder, continues the session there."
-        )
+        return REMOVED.format(path=self.path)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -54,8 +62,11 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _place_of(descriptor: int) -> Path | None:
-    """The path of an open folder, as the kernel knows it: on Linux and macOS."""
+def _path_of(descriptor: int) -> Path | None:
+    """Return the path of an open folder.
+
+    Works on Linux and macOS only.
+    """
     with suppress(OSError, ValueError):
         if sys.platform == "darwin":
             import fcntl

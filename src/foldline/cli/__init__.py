@@ -1,24 +1,46 @@
-"""The command line: from its words to an exit code. 0 is done, 1 failed, 2 wrong usage, 130 interrupted.
+"""The command line's entry point.
 
-Imports next to nothing, so that `foldline --version` is instant.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
+
+This module imports very little, so that `foldline --version` responds instantly.
 """
 
 import sys
 
 from foldline.version import __version__
 
-from .streams import flush_out, forget, open_closed_streams, write_out, write_utf8
+from .streams import (
+    discard_stream,
+    flush_out,
+    open_closed_streams,
+    write_out,
+    write_utf8,
+)
 
-TYPE_CHECKING = False  # That of `typing`, as in `foldline`.
+TYPE_CHECKING = (
+    False  # stands in for `typing.TYPE_CHECKING`, as `typing` is slow to import
+)
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-__all__ = ["main"]
+__all__ = ["FOLDER_GONE", "main"]
+
+FOLDER_GONE = (
+    "The current folder no longer exists. Change to another folder and try again."
+)
+OUT_OF_MEMORY = (
+    "out of memory: raise this shell's limit (`ulimit -v`), or close other programs."
+)
+INTERNAL_ERROR = "internal error in Foldline"
+TRY_DEBUG = "Use --debug to see where it happened."
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Run one command. Failures are one sentence on stderr; `--debug` shows the traceback instead."""
+    """Run a command, and return its exit code.
+
+    An error is reported as one sentence on stderr, or as a traceback with `--debug`.
+    """
     try:
         return _run(argv)
     except KeyboardInterrupt:
@@ -30,7 +52,7 @@ def _run(argv: "Sequence[str] | None") -> int:
     open_closed_streams()
     write_utf8()
     if arguments == ["--version"]:
-        return _version()  # before anything is imported
+        return _version()  # answered before anything is imported
     if argv is None:
         from foldline.process import protect_process
 
@@ -43,12 +65,12 @@ def _run(argv: "Sequence[str] | None") -> int:
     except UsageError as wrong:
         return _fail(str(wrong), 2)
     if argv is None and not command.debug:
-        sys.excepthook = _one_sentence
+        sys.excepthook = _report_crash
     try:
         code = command.run()
         flush_out()
     except BrokenPipeError:
-        forget(sys.stdout)  # its reader has seen enough
+        discard_stream(sys.stdout)  # the reader closed the pipe
         return 0
     except OSError as error:
         if command.debug:
@@ -62,7 +84,10 @@ def _run(argv: "Sequence[str] | None") -> int:
 
 
 def _foldline_error() -> type[Exception]:
-    """The base of errors that are for people; imported only once something was raised."""
+    """Return the base class of expected errors.
+
+    The class is imported only here, because the import is slow.
+    """
     from foldline.protocol import FoldlineError
 
     return FoldlineError
@@ -73,7 +98,7 @@ def _version() -> int:
         write_out(f"foldline {__version__}\n")
         flush_out()
     except BrokenPipeError:
-        forget(sys.stdout)
+        discard_stream(sys.stdout)
     except OSError as error:
         return _system_failed(error)
     return 0
@@ -81,9 +106,11 @@ def _version() -> int:
 
 def _system_failed(error: OSError) -> int:
     if error.filename == "stdout":
-        forget(sys.stdout)
-    if isinstance(error, FileNotFoundError) and not error.filename:  # of `os.getcwd`
-        return _fail("The folder this was started in is gone: change to another one.", 1)
+        discard_stream(sys.stdout)
+    if (
+        isinstance(error, FileNotFoundError) and not error.filename
+    ):  # raised by `os.getcwd`
+        return _fail(FOLDER_GONE, 1)
     where = f"{error.filename}: " if error.filename else ""
     return _fail(f"{where}{error.strerror or error}.", 1)
 
@@ -95,12 +122,18 @@ def _fail(sentence: str, code: int) -> int:
     return code
 
 
-def _one_sentence(kind: type[BaseException], error: BaseException, trace: "TracebackType | None") -> None:
-    """Reports an unforeseen error as one sentence. Its further lines quote what was worked on: left out."""
+def _report_crash(
+    kind: type[BaseException], error: BaseException, trace: "TracebackType | None"
+) -> None:
+    """Report an unexpected error as one sentence.
+
+    Only the first line of its message is printed, because further lines may quote the user's data.
+    """
     from .output import note
 
     if issubclass(kind, MemoryError):
-        note("memory is used up: raise the limit of this shell (`ulimit -v`), or close other programs.")
+        note(OUT_OF_MEMORY)
         return
-    first = (str(error).splitlines() or [""])[0]
-    note(f"an error in Foldline itself, {kind.__name__}: {first}; with --debug it shows where.")
+    message, *_ = str(error).splitlines() or [""]
+    named = ": ".join(filter(None, (kind.__name__, message.rstrip("."))))
+    note(f"{INTERNAL_ERROR}, {named}. {TRY_DEBUG}")

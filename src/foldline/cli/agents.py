@@ -1,83 +1,108 @@
-"""Builds an agent from settings, options and a session."""
+"""Creates an agent from settings, options and a session."""
 
 import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from foldline.agent import Agent
 from foldline.agent.agent import retune
-from foldline.agent.approvals import mode_of
+from foldline.agent.approvals import resumed_policy
 from foldline.agent.layers import from_project
 from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, load_settings
+from foldline.agent.settings import (
+    Settings,
+    connect_llm,
+    connect_summariser,
+    load_settings,
+)
 from foldline.files import is_folder
-from foldline.history import Folder, Session, data_home, find_session, latest, read_header
+from foldline.history import (
+    Folder,
+    Session,
+    data_home,
+    find_session,
+    latest,
+    read_header,
+)
 from foldline.history.lock import SessionHeld
 from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.history.origin import is_foreign
-from foldline.llm import LLM, EmbedderWhile
+from foldline.llm import LLM
 from foldline.protocol import FoldlineError
 
-SERVER_LOGS: Final = "mcp"
-"""The folder for the stderr of tool servers, below our data."""
+NO_SESSION_HERE = (
+    "This folder has no session to {verb}. Leave out {option} to start a new one."
+)
+SERVER_LOGS = "mcp"
+"""Subfolder of the data folder for the tool servers' stderr output."""
 
 
 # --- sessions -----------------------------------------------------------------------------------------
 
 
-class Refused(FoldlineError):
-    """A session that another process writes to, or on a disk that refuses writes."""
+class SessionRefused(FoldlineError):
+    """The session is locked by another process, or cannot be written to disk."""
 
     def __init__(self, path: Path, folder: Path, refusal: FoldlineError) -> None:
         super().__init__(str(refusal))
         self.path = path
-        """Its event file."""
+        """The session's event file."""
         self.folder = folder
-        """The working folder, also of a fork."""
+        """The working folder for the session, or for a fork of it."""
         self.held = isinstance(refusal, SessionHeld)
+        """Whether another process has locked the session.
+
+        If not, writing to disk failed.
+        """
 
 
-def claimed(path: Path, folder: Path) -> Session:
-    """Open a session and lock it for writing. Works in `folder`.
+def open_for_writing(path: Path, folder: Path) -> Session:
+    """Open a session with `folder` as its working folder, and lock it for writing.
 
     Raises:
-        Refused: another process writes to it, or it cannot be written.
-        FoldlineError: it cannot be read.
+        SessionRefused: another process is writing to the session, or writing to disk failed.
+        FoldlineError: the session cannot be read.
     """
     while True:
         session = Session.open(path, cwd=folder)
         try:
             session.claim()
-        except ChangedOnDisk:  # written by another process between reading and locking
-            continue
+        except ChangedOnDisk:
+            continue  # another process wrote to it between reading and locking
         except (SessionHeld, WriteFailed) as refusal:
-            raise Refused(path, folder, refusal) from None
+            raise SessionRefused(path, folder, refusal) from None
         return session
 
 
-def chosen_session(continues: bool, resume: str | None, folder: Path | None = None) -> Session:
-    """Return the session for `-c` or `-r`, or a new one.
+def chosen_session(
+    continues: bool, resume: str | None, folder: Path | None = None
+) -> Session:
+    """Return the session chosen with `-c` or `-r`, or a new session.
 
-    A resumed session works in `folder`. By default it works in its own folder, or in this one if its own was
-    moved here, is gone, or was recorded by another program.
+    A resumed session uses `folder` as its working folder. By default, this is the recorded folder. It is the
+    current folder if the recorded folder was moved here, no longer exists, or was recorded by another
+    program.
 
     Raises:
         FoldlineError: the session does not exist or cannot be read.
-        Refused: another process writes to it, or it cannot be written.
+        SessionRefused: another process is writing to the session, or writing to disk failed.
     """
     if resume:
         path = find_session(data_home(), resume)
         header = read_header(path)
-        own = Path.cwd() if is_foreign(header, path) else Folder(Path.cwd()).place(header).folder
-        return claimed(path, folder or own)
+        own = (
+            Path.cwd()
+            if is_foreign(header, path)
+            else Folder(Path.cwd()).place(header).folder
+        )
+        return open_for_writing(path, folder or own)
     if not continues:
         return Session.create(Path.cwd())
     last = latest(data_home(), Path.cwd())
     if last is None:
-        raise FoldlineError("There is no session in this folder to continue: start one without -c.")
-    return claimed(last.path, Path.cwd())
+        raise FoldlineError(NO_SESSION_HERE, verb="continue", option="-c")
+    return open_for_writing(last.path, Path.cwd())
 
 
 # --- agents -------------------------------------------------------------------------------------------
@@ -92,17 +117,17 @@ def agent_for(
     interactive: bool = False,
     servers: Sequence[ServerConfig] = (),
 ) -> Agent:
-    """Build an agent as the settings want it.
+    """Create an agent according to the settings.
 
     Args:
-        yes: run every tool call without asking.
-        interactive: a user is there to answer proposals and choices.
-        servers: tool servers besides those in the settings.
+        yes: whether to run every tool call without asking.
+        interactive: whether a user is present to answer proposals and choices.
+        servers: tool servers in addition to those in the settings.
 
     Raises:
-        FoldlineError: the model for summaries needs a server or a key that is missing.
+        FoldlineError: the summary model's server or key is missing.
     """
-    from foldline.tui.keys.commands import BY_SLASH
+    from foldline.frontend.commands import BY_SLASH
 
     held_in = Path(session.cwd)
     agent_folder = held_in if is_folder(held_in) else Path.cwd()
@@ -111,9 +136,9 @@ def agent_for(
     tried = (llm, provider)
 
     def connect(model: str) -> LLM:
-        """Connect another model: of the current provider, or `MODEL@PROVIDER`."""
+        """Connect to another model of the current provider, or to `MODEL@PROVIDER`."""
         nonlocal provider, tried
-        if agent.state.llm is tried[0]:  # the last switch succeeded
+        if agent.state.llm is tried[0]:  # the last switch of models succeeded
             provider = tried[1]
         overrides = {"model": model} | ({"provider": provider} if provider else {})
         chosen = load_settings(agent_folder, os.environ, overrides, said_by="/model")
@@ -121,8 +146,7 @@ def agent_for(
         tried = (other, chosen.provider)
         return other
 
-    first_provider = llm.info.provider
-    embedder = connect_embedder(settings, os.environ)
+    usual = settings.approvals.mode
     agent = Agent(
         session,
         llm=llm,
@@ -130,16 +154,12 @@ def agent_for(
         mode=settings.compaction.mode,
         draft_ahead=settings.compaction.draft_ahead == "on",
         summariser=connect_summariser(settings, os.environ),
-        # After a switch to another server, texts must not be sent to the first one.
-        embedder=embedder
-        and EmbedderWhile(embedder, lambda: agent.state.llm.info.provider == first_provider),
         budget=settings.budget_settings,
-        approvals="all" if yes else mode_of(session, settings.approvals.mode),
+        approvals="all" if yes else resumed_policy(session, usual).mode,
         connect=connect,
         fallback=settings.fallback,
         interactive=interactive,
         dmail=settings.context.dmail,
-        branch_note=settings.context.branch_note,
         servers=tool_servers(settings, agent_folder, servers),
         limits=settings.bounds(watched=interactive),
         sandbox=settings.sandbox_options,
@@ -149,7 +169,11 @@ def agent_for(
     agent.state.reserved = frozenset(BY_SLASH)
 
     async def use_project() -> None:
-        """Apply changed settings of the project, except theme and window."""
+        """Apply the project's settings if they have changed.
+
+        Theme and window are not changed. Also warns about settings from earlier versions.
+        """
+        agent.state.warn_once(settings.warnings)
         try:
             of_project = await asyncio.to_thread(from_project, agent_folder)
             if agent.settings is None or agent.settings.of_project == of_project:
@@ -166,8 +190,13 @@ def agent_for(
     return agent
 
 
-def tool_servers(settings: Settings, folder: Path, lent: Sequence[ServerConfig] = ()) -> ToolServers | None:
-    """Return the enabled and lent tool servers, not started."""
+def tool_servers(
+    settings: Settings, folder: Path, lent: Sequence[ServerConfig] = ()
+) -> ToolServers | None:
+    """Return the enabled tool servers and those in `lent`, without starting them.
+
+    Returns None if there are none.
+    """
     configs = [
         ServerConfig(
             name,
@@ -188,4 +217,6 @@ def tool_servers(settings: Settings, folder: Path, lent: Sequence[ServerConfig] 
     configs += lent
     if not configs:
         return None
-    return ToolServers(configs, folder=folder, logs=data_home() / SERVER_LOGS, environ=os.environ)
+    return ToolServers(
+        configs, folder=folder, logs=data_home() / SERVER_LOGS, environ=os.environ
+    )

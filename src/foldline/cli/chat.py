@@ -1,4 +1,7 @@
-"""`foldline`: the chat. What is slow is imported after the first paint, in `_load`."""
+"""`foldline`: runs the chat.
+
+Slow modules are imported in `_load`, after the first paint.
+"""
 
 import gc
 import os
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from foldline.agent import Agent
     from foldline.tui.startup import Load
 
-    from .agents import Refused
+    from .agents import SessionRefused
 
 
 def chat(
@@ -28,71 +31,92 @@ def chat(
     theme: str | None,
     plain: bool = False,
 ) -> int:
-    chosen = {"model": model, "context__window": window, "compaction__strategy": strategy}
+    chosen = {
+        "model": model,
+        "context__window": window,
+        "compaction__strategy": strategy,
+    }
     if plain or _is_dumb():
-        from .plain import talk
+        from .plain import plain_chat
 
-        return talk(prompt, continues, resume, chosen)
+        return plain_chat(prompt, continues, resume, chosen)
     if not has_terminal():
-        raise UsageError(
-            "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
-            "reads prompts line by line."
-        )
+        raise UsageError(NEEDS_TERMINAL)
     with _without_collector():
         if resume == "":
             from .resume import choose
 
             resume = str(choose())
         root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
-        return _chats(_Start(resume, root, continues), prompt or "", theme, {**chosen, "theme": theme})
+        return _chats(
+            _Start(resume, root, continues),
+            prompt or "",
+            theme,
+            {**chosen, "theme": theme},
+        )
+
+
+NEEDS_TERMINAL = (
+    "The chat needs a terminal. Without one, use `foldline run PROMPT`, or `foldline --plain`, which reads "
+    "prompts line by line."
+)
 
 
 class _Start(NamedTuple):
-    """Which session a chat is about, and where."""
+    """The session to open, and its working folder."""
 
     ref: str | None
-    """None: a new one, or with `continues` the last one of the folder."""
+    """Id or path of the session.
+
+    None for a new session or, with `continues`, for the folder's last session.
+    """
     root: Path
     continues: bool = False
 
 
-def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, object]") -> int:
-    """Shows the chat, and what is opened beside it; the exit code at the end. Where its session is refused,
-    the user may continue in a copy.
+def _chats(
+    start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, object]"
+) -> int:
+    """Run the chat app, and return its exit code.
 
-    `chosen` are the settings that the options set.
+    If the session cannot be written, the user can continue in a fork.
+
+    Args:
+        chosen: settings given as command line options, by name.
     """
     from foldline.tui.app import FoldlineApp
     from foldline.tui.terminal.app import run_app
 
     from .screens import chosen_theme, own_themes, use_chosen_keys
 
-    named = chosen_theme(theme, start.root)
+    theme_name = chosen_theme(theme, start.root)
     use_chosen_keys()
 
-    def another(file: str, here: Path, ask: "Callable[[str], bool]") -> "tuple[Load, Path]":
-        beside = _Start(file or None, _folder_of(file, here, ask) if file else here)
-        return lambda: _load(beside, chosen)[0], beside.root
+    def another(
+        file: str, here: Path, ask: "Callable[[str], bool]"
+    ) -> "tuple[Load, Path]":
+        tab = _Start(file or None, _folder_of(file, here, ask) if file else here)
+        return lambda: _load(tab, chosen)[0], tab.root
 
     while True:
         attempt = _Attempt(start, chosen)
         app = FoldlineApp(
             attempt,
             root=start.root,
-            theme=named,
-            prompt=prompt,
+            theme=theme_name,
+            prompts=(prompt,) if prompt else (),
             themes_dir=own_themes(),
             is_first_start=attempt.is_first_start,
             another=another,
         )
         run_app(app)
         if attempt.refused is not None:
-            from .resume import instead
+            from .resume import ask_about_refused
 
-            end = instead(attempt.refused, theme=theme)
-            if isinstance(end, int):
-                return end
-            start = _Start(str(end), attempt.refused.folder)
+            fork_or_code = ask_about_refused(attempt.refused, theme=theme)
+            if isinstance(fork_or_code, int):
+                return fork_or_code
+            start = _Start(str(fork_or_code), attempt.refused.folder)
         elif app.failure is not None:
             from .output import note
 
@@ -104,20 +128,26 @@ def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, 
 
 
 def _say_how_to_resume(files: "Iterable[str]") -> None:
-    """Names the sessions below the screen that is gone, where anything was said in them."""
+    """Print how to resume the sessions.
+
+    Sessions with empty file names are skipped, because they were never stored.
+    """
     from foldline.history import short_id
 
-    from .output import note
+    from .output import note_session
 
     for file in filter(None, files):
         ref = short_id(Path(file).parent.name)
-        note(f"session {ref}; `foldline -r {ref}` continues it.")
+        note_session(ref, f"foldline -r {ref}")
 
 
 @contextmanager
 def _without_collector() -> "Iterator[None]":
-    """Imports make nothing but what stays; looking for garbage in it costs a tenth of the start. Until the
-    end at the latest: the app turns it on once its session is open."""
+    """Disable garbage collection during imports.
+
+    This saves a tenth of the startup time. The app enables garbage collection again after it has opened its
+    session.
+    """
     gc.disable()
     try:
         yield
@@ -126,42 +156,53 @@ def _without_collector() -> "Iterator[None]":
 
 
 def _is_dumb() -> bool:
-    """Whether there is a terminal, and it can only print lines, as in an editor's shell window."""
+    """Return whether the terminal can only print lines.
+
+    This is the case in an editor's shell window, for example.
+    """
     return has_terminal() and os.environ.get("TERM") == "dumb"
 
 
-def _folder_of(resume: str, here: Path, ask: "Callable[[str], bool] | None" = None) -> Path:
-    from .resume_folder import folder_of  # of no use to any other start
+def _folder_of(
+    resume: str, here: Path, ask: "Callable[[str], bool] | None" = None
+) -> Path:
+    from .resume_folder import folder_of  # only needed when resuming
 
     return folder_of(resume, here, ask)
 
 
 class _Attempt:
-    """Opens the session of a chat, as the screen does in a thread; keeps the refusal."""
+    """Opens a chat's session in one of the app's threads.
+
+    Stores the error if the session cannot be written.
+    """
 
     def __init__(self, start: _Start, chosen: "Mapping[str, object]") -> None:
         self._start = start
         self._chosen = chosen
-        self.refused: Refused | None = None
-        self._first = False
+        self.refused: SessionRefused | None = None
+        self._is_first_start = False
 
     def is_first_start(self) -> bool:
-        """Whether nothing was set up when it was opened."""
-        return self._first
+        """Return whether no model has been set up yet."""
+        return self._is_first_start
 
     def __call__(self) -> "Agent":
-        from .agents import Refused
+        from .agents import SessionRefused
 
         try:
-            agent, self._first = _load(self._start, self._chosen)
-        except Refused as refused:
+            agent, self._is_first_start = _load(self._start, self._chosen)
+        except SessionRefused as refused:
             self.refused = refused
             raise
         return agent
 
 
 def _load(start: _Start, chosen: "Mapping[str, object]") -> "tuple[Agent, bool]":
-    """The agent, and whether nothing at all was set up before."""
+    """Create the agent.
+
+    Returns the agent, and whether no model has been set up yet.
+    """
     from foldline.agent.model_choice import is_first_start
     from foldline.agent.settings import connect_llm
     from foldline.history import data_home
@@ -174,8 +215,10 @@ def _load(start: _Start, chosen: "Mapping[str, object]") -> "tuple[Agent, bool]"
     try:
         check_chosen_keys()
         settings = settings_here(session.cwd, **chosen)
-        agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
+        agent = agent_for(
+            session, settings, connect_llm(settings, os.environ), interactive=True
+        )
     except BaseException:
-        session.close()  # other sessions of this process go on, and this one may be asked for again
+        session.close()  # the process keeps running, and may open this session again
         raise
     return agent, is_first_start(settings, os.environ, data_home())

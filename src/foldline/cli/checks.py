@@ -1,39 +1,52 @@
-"""`foldline verify` and `audit`: is the history sound, and what did each compaction lose."""
+"""`foldline verify` and `audit`: check requests and compactions.
+
+`verify` checks requests against the history; `audit` lists facts that compactions lost.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Final
 
-from foldline.context.audit import Audit, FactKind, Lost, attached_again, audit, taken
-from foldline.context.budget import Size
-from foldline.context.calls import unannounced_tool_changes
-from foldline.context.compactions import compacted_count, describe_compaction, sizes_of, sizes_words
-from foldline.context.invariants import broken, dangling
-from foldline.context.numbers import many
-from foldline.context.projection import Projection
-from foldline.context.proof import Unproved, recorded_requests, unproved
 from foldline.formats.base import Digests
+from foldline.memory.audit import Audit, Lost, attached_again, audit, removed
+from foldline.memory.mentions import FactKind
+from foldline.past.compactions import (
+    compacted_count,
+    describe_compaction,
+    sizes_of,
+    sizes_words,
+)
+from foldline.past.proof import Unproved, recorded_requests, unproved
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
+from foldline.text.numbers import many
+from foldline.view.budget import Size
+from foldline.view.calls import unannounced_tool_changes
+from foldline.view.projection import Projection
+from foldline.view.rules import broken, dangling
 
 from .output import Cell, Column, entries_of, say, say_heading, say_json, say_table
-from .sources import Source, read_source
+from .sources import SourceSession, read_source
 
 # --- foldline verify ---------------------------------------------------------------------------------
 
 
 def verify(source: str, as_json: bool, format_name: str | None) -> int:
-    """Checks the history of a session, and those of its subagents."""
-    found, *below = [(each, verdict_on(each)) for each in read_source(source, format_name).tree()]
-    _, verdict = found
-    ok = all(each.ok for _, each in (found, *below))
+    """Check the history of a session and its subagents, and return the exit code."""
+    checked = [
+        (session, verify_session(session))
+        for session in read_source(source, format_name).tree()
+    ]
+    ok = all(verdict.ok for _, verdict in checked)
     if as_json:
-        children = [{"id": child.header.id, **_verdict_json(each)} for child, each in below]
-        say_json({**_verdict_json(verdict), "ok": ok, "subagents": children})
+        root, *children = [_verdict_json(verdict) for _, verdict in checked]
+        for child, (session, _) in zip(children, checked[1:], strict=True):
+            child["id"] = session.header.id
+        say_json({**root, "ok": ok, "subagents": children})
         return 0 if ok else 1
-    for child, each in (found, *below):
-        say_heading(str(each) if child is found[0] else f"{child.name}: {each}")
-        for failure in (*each.unproved, *each.unsound):
+    for number, (session, verdict) in enumerate(checked):
+        say_heading(f"{session.name}: {verdict}" if number else str(verdict))
+        for failure in (*verdict.unproved, *verdict.faults):
             say(str(failure))
     return 0 if ok else 1
 
@@ -43,7 +56,9 @@ def _verdict_json(verdict: "Verdict") -> dict[str, object]:
         {"request": failure.number, "entry": failure.index, "text": str(failure)}
         for failure in verdict.unproved
     ]
-    failures += [{"request": None, "entry": None, "text": fault} for fault in verdict.unsound]
+    failures += [
+        {"request": None, "entry": None, "text": fault} for fault in verdict.faults
+    ]
     return {
         "ok": verdict.ok,
         "requests": verdict.requests,
@@ -56,57 +71,72 @@ def _verdict_json(verdict: "Verdict") -> dict[str, object]:
     }
 
 
+CONSISTENT = "the file is consistent"
+PROVED = "{requests} proved, {counts}: {result}"
+NO_REQUESTS = (
+    "No requests were recorded, so there is nothing to prove. {counts}: {result}."
+)
+UNRECORDED = "The file does not record its {requests}, so there is nothing to prove. {counts}: {result}."
+"""The result for another agent's file that contains answers but not their requests."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What can be checked from a session's file alone: every request ever sent, and the history itself."""
+    """The result of verifying a session file."""
 
     requests: int
     unrecorded: int
-    """Requests that another agent's file has only the answers of: what they sent cannot be known."""
+    """Number of requests that are missing from another agent's file.
+
+    The file contains their answers.
+    """
     compactions: int
     entries: int
     unproved: list[Unproved]
-    unsound: list[str]
-    """What else does not hold: damage, references that lead nowhere, a view that breaks its rules, a digest
-    of another agent's that its files contradict."""
+    faults: list[str]
+    """Descriptions of damage, dangling references, violated rules for views, and wrong digests."""
     digests: int = 0
-    """Digests of another agent's that were recomputed."""
+    """Number of digests in another agent's file that were recomputed."""
 
     @property
     def ok(self) -> bool:
-        return not (self.unproved or self.unsound)
+        return not (self.unproved or self.faults)
 
     def __str__(self) -> str:
-        counted = f"{many(self.compactions, 'compaction')}, {entries_of(self.entries)}"
+        counts = f"{many(self.compactions, 'compaction')}, {entries_of(self.entries)}"
         if self.digests:
-            counted += f", {many(self.digests, 'digest')} of its own checked"
-        faults = many(len(self.unproved) + len(self.unsound), "fault")
+            counts += f", {many(self.digests, 'digest')} checked"
+        result = CONSISTENT
+        if not self.ok:
+            result = many(len(self.unproved) + len(self.faults), "fault")
         if not self.requests:
-            sound = "all is sound" if self.ok else faults
-            nothing = "no request is recorded, so there is none to prove"
-            if self.unrecorded:
-                nothing = f"no record says what {many(self.unrecorded, 'request')} sent: none to prove"
-            return f"{nothing}, {counted}: {sound}"
-        proved = self.requests - len(self.unproved)
+            sentence = UNRECORDED if self.unrecorded else NO_REQUESTS
+            requests = many(self.unrecorded, "request")
+            return sentence.format(requests=requests, counts=counts, result=result)
+        requests = many(self.requests, "request")
+        if self.unproved:
+            requests = f"{self.requests - len(self.unproved):,} of {requests}"
         if self.unrecorded:
-            counted = f"{self.unrecorded:,} before them without a record, {counted}"
-        if self.ok:
-            return f"{many(proved, 'request')} proved, {counted}: all as recorded"
-        return f"{proved:,} of {many(self.requests, 'request')} proved, {counted}: {faults}"
+            counts = (
+                f"{many(self.unrecorded, 'earlier request')} not recorded, {counts}"
+            )
+        return PROVED.format(requests=requests, counts=counts, result=result)
 
 
-def verdict_on(source: Source) -> Verdict:
-    """Projects the history again and holds every request against it."""
+def verify_session(source: SourceSession) -> Verdict:
+    """Project the history again, and check every request's digest."""
     projection = source.project()
     damage = [str(source.damage)] if source.damage else []
     digests = source.digests or Digests(0)
     return Verdict(
         requests=len(recorded_requests(source.entries)),
-        unrecorded=0 if source.ours or projection.reports_view else _unrecorded(source.entries),
+        unrecorded=0
+        if source.is_foldline or projection.meter.reports_view
+        else _unrecorded(source.entries),
         compactions=len(projection.all_compactions),
         entries=len(source.entries),
         unproved=unproved(source.entries),
-        unsound=[
+        faults=[
             *damage,
             *digests.faults,
             *dangling(projection),
@@ -118,47 +148,56 @@ def verdict_on(source: Source) -> Verdict:
 
 
 def _unrecorded(entries: Iterable[Entry]) -> int:
-    """Answers before the first record of a request. Newer versions of an agent may have gone on in a file."""
+    """Count the answers before the first recorded request.
+
+    An older version of an agent may not record requests, and a newer version may have continued its file.
+    """
     earlier = takewhile(lambda entry: not isinstance(entry, RequestRecord), entries)
-    return sum(isinstance(entry, AssistantMessage) and bool(entry.parts) for entry in earlier)
+    return sum(
+        isinstance(entry, AssistantMessage) and bool(entry.parts) for entry in earlier
+    )
 
 
 # --- foldline audit ----------------------------------------------------------------------------------
 
 
 def show_audit(source: str, as_json: bool, format_name: str | None) -> int:
-    found = read_source(source, format_name)
-    compactions = list(audited(found))
+    session = read_source(source, format_name)
+    compactions = list(audit_session(session))
     if as_json:
-        say_json({"compactions": [each.as_json() for each in compactions]})
+        say_json({"compactions": [compaction.as_json() for compaction in compactions]})
         return 0
     if not compactions:
-        say(f"{found.name} has no compaction in force: nothing was taken out of the view.")
-    for number, each in enumerate(compactions):
+        say(NO_COMPACTION.format(name=session.name))
+    for number, compaction in enumerate(compactions):
         if number:
             say()
-        say_audited(each, found.header.cwd)
+        say_audit(compaction, session.header.cwd)
     return 0
 
 
+NO_COMPACTION = "{name} has no active compaction, so nothing was removed from the view."
 _NAMES: Final[dict[FactKind, str]] = {"todo": "open todo"}
-"""What a kind is called, where not by its own name."""
-_MOST_ENTRIES: Final = 3
-"""Entries named for a fact; more are counted."""
+"""Displayed names of fact kinds, if they differ from the kind."""
+_MOST_ENTRIES = 3
+"""Maximum number of entries listed per fact. Further entries are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedCompaction:
-    """A compaction in force, and what it lost."""
+    """An active compaction, with the facts that it lost."""
 
     entry: Compaction
     sizes: tuple[Size, Size]
-    words: str
-    """The same: `116.2k → 27.4k tokens`."""
+    sizes_text: str
+    """Sizes before and after, such as `116.2k → 27.4k tokens`."""
     entries: int
-    """How many entries it took out of the view."""
-    did: str
-    """The same in words, and for a compaction that only altered what it found."""
+    """Number of entries removed from the view."""
+    description: str
+    """Description of the compaction's effect.
+
+    This is `123 entries compacted` or, without a cut, a list of its changes.
+    """
     audit: Audit
 
     def as_json(self) -> dict[str, object]:
@@ -174,39 +213,42 @@ class AuditedCompaction:
         }
 
 
-def audited(source: Source) -> Iterator[AuditedCompaction]:
-    """The compactions in force, oldest first, each against the views before and after it."""
-    whole, projection = source.project(), Projection()
-    in_force = {entry.index for entry in whole.compactions()}
-    for place, entry in enumerate(source.entries, start=1):
+def audit_session(source: SourceSession) -> Iterator[AuditedCompaction]:
+    """Yield the active compactions, oldest first, with the facts that each has lost."""
+    now = source.project()
+    projection = Projection()
+    in_force = {entry.index for entry in now.compactions()}
+    for next_place, entry in enumerate(source.entries, start=1):
         if not isinstance(entry, Compaction) or entry.index not in in_force:
             projection.append(entry)
             continue
-        later = map(source.entries.__getitem__, range(place, len(source.entries)))
+        later = map(source.entries.__getitem__, range(next_place, len(source.entries)))
         before = [item.message for item in projection.view]
         projection.append(entry)
         after = [item.message for item in projection.view]
         yield AuditedCompaction(
             entry=entry,
-            sizes=sizes_of(whole, entry),
-            words=sizes_words(whole, entry, "tokens"),
+            sizes=sizes_of(now, entry),
+            sizes_text=sizes_words(now, entry, "tokens"),
             entries=compacted_count(projection, entry),
-            did=describe_compaction(projection, entry),
-            audit=audit(taken(before, after), [*after, *attached_again(later)]),
+            description=describe_compaction(projection, entry),
+            audit=audit(removed(before, after), [*after, *attached_again(later)]),
         )
 
 
-def say_audited(each: AuditedCompaction, cwd: str) -> None:
-    lost, entry = each.audit.lost, each.entry
-    counted = f"{len(lost)} of {each.audit.facts} facts lost"
-    say_heading(f"{entry.index} {entry.reason} {each.words}, {each.did}, {counted}")
+def say_audit(compaction: AuditedCompaction, cwd: str) -> None:
+    entry = compaction.entry
+    lost = compaction.audit.lost
+    counts = f"{len(lost)} of {compaction.audit.facts} facts lost"
+    sizes = f"{compaction.sizes_text}, {compaction.description}"
+    say_heading(f"{entry.index} {entry.reason} {sizes}, {counts}")
     if lost:
         columns = (Column("lost"), Column("fact", grows=True), Column("entries"))
         say_table(columns, [_lost_row(fact, cwd) for fact in lost])
 
 
 def _lost_row(lost: Lost, cwd: str) -> list[Cell | str]:
-    """A fact on one line; a path below the session's folder is relative."""
+    """Return a fact's table row. Its path is relative to `cwd`."""
     shown = ", ".join(map(str, lost.indices[:_MOST_ENTRIES]))
     more = len(lost.indices) - _MOST_ENTRIES
     return [

@@ -1,29 +1,42 @@
-"""`foldline compact`: compacts a session from the command line, or only says what that would do."""
+"""`foldline compact`: compacts a session, or shows the plan only."""
 
 import os
 from contextlib import AsyncExitStack, aclosing, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
+from foldline.agent.settings import (
+    Settings,
+    connect_llm,
+    connect_summariser,
+    known_window,
+)
 from foldline.agent.settings_schema import Amount
-from foldline.compaction import Plan, Proposal, dependencies, plan, plans_by_cut, propose, strategy_for
-from foldline.context.budget import Budget, budget_for
-from foldline.context.compactions import describe_compaction
-from foldline.context.files import file_lists
-from foldline.context.numbers import about_tokens, many, tokens
-from foldline.context.projection import Projection
-from foldline.context.view import is_preamble
-from foldline.context.weight import view_size
+from foldline.compaction import (
+    Plan,
+    Proposal,
+    dependencies,
+    plan,
+    plans_by_cut,
+    propose,
+    strategy_for,
+)
 from foldline.history import EVENTS, Session, typed_path
 from foldline.history.paths import check_new
 from foldline.llm import LLM, WithStandIn
+from foldline.past.compactions import describe_compaction
+from foldline.past.files import file_lists
 from foldline.protocol import Compaction, FoldlineError, Reason, events
 from foldline.termination import run_async
+from foldline.text.numbers import about_tokens, many, tokens
+from foldline.view.budget import Budget, budget_for
+from foldline.view.items import is_preamble
+from foldline.view.projection import Projection
+from foldline.view.weight import view_size
 
 from .output import Json, entries_of, note, say, say_heading, say_json
 from .settings import session_window, settings_here
-from .sources import Source, read_source, write_copy
+from .sources import SourceSession, read_source, write_copy
 
 
 def compact(
@@ -38,48 +51,76 @@ def compact(
     as_json: bool,
     format_name: str | None,
 ) -> int:
-    found = read_source(source, format_name)
+    session = read_source(source, format_name)
     settings = settings_here(
-        found.header.cwd, model=model, context__window=window, compaction__strategy=strategy,
+        session.header.cwd, model=model, context__window=window, compaction__strategy=strategy,
         compaction__keep_recent_tokens=keep,
-        offline__pace=0,  # nobody watches it being written
+        offline__pace=0,  # no user watches the offline model write
     )  # fmt: skip
     target = typed_path(out) if out else None
     if target is not None:
         check_new(target)
-    # An amount to keep that was asked for is kept; without one, compacting by hand keeps less.
+    # A manual compaction keeps less than `keep_recent_tokens`, but an explicit --keep is used as given.
     reason: Reason = "manual" if keep is None else "threshold"
-    outcome = run_async(compact_source(found, settings, focus, reason=reason, dry_run=dry_run, out=target))
+    outcome = run_async(
+        compact_source(
+            session, settings, focus, reason=reason, dry_run=dry_run, out=target
+        )
+    )
     if as_json:
         say_json(outcome_json(outcome))
     else:
-        say_outcome(found, outcome)
+        say_outcome(session, outcome)
     return 0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of it: a plan only, a proposal, or a proposal that was committed."""
+class CompactOutcome:
+    """The result of `foldline compact`: a plan, a draft, or a committed compaction."""
 
     strategy: str
     budget: Budget
     projection: Projection
     planned: Plan | None = None
     plans_by_cut: bool = True
-    """Whether the plan is what the strategy would do; others decide by themselves what goes."""
+    """Whether the strategy follows the plan.
+
+    If not, the strategy itself selects the entries.
+    """
     proposal: Proposal | None = None
     entry: Compaction | None = None
-    """The proposal's entry; with its index where it was committed."""
+    """The proposal's entry. Its index is set only after it is committed."""
     written_to: Path | None = None
     dry_run: bool = False
 
 
+WINDOW_TOO_SMALL = (
+    "The context window of {window:,} tokens is too small: the system prompt and instructions take about "
+    "{fixed:,} tokens and are never compacted. Set a larger window with --window."
+)
+NOT_COMMITTED = "not committed: {path} belongs to another agent. Use --out FILE to write a compacted copy."
+DRY_RUN = "dry run: no model was called, and nothing was changed."
+NO_DRY_PLAN = "a dry run can only show the plan of a strategy that cuts the view. Nothing was changed."
+NOTHING_OLD = (
+    "Nothing to compact: nothing in the view of {tokens} tokens is old enough. "
+    "Nothing was changed."
+)
+
+
 async def compact_source(
-    source: Source, settings: Settings, focus: str | None, *, reason: Reason, dry_run: bool, out: Path | None
-) -> Outcome:
+    source: SourceSession,
+    settings: Settings,
+    focus: str | None,
+    *,
+    reason: Reason,
+    dry_run: bool,
+    out: Path | None,
+) -> CompactOutcome:
     async with AsyncExitStack() as opened:
-        llm = await opened.enter_async_context(aclosing(connect_llm(settings, os.environ)))
-        writes = source.ours and out is None and not dry_run
+        llm = await opened.enter_async_context(
+            aclosing(connect_llm(settings, os.environ))
+        )
+        writes = source.is_foldline and out is None and not dry_run
         session = Session.open(source.path) if writes else source.session()
         opened.enter_context(closing(session))
         projection = session.projection
@@ -89,10 +130,9 @@ async def compact_source(
         writer: LLM = llm
         if own is not None:
             writer = WithStandIn(await opened.enter_async_context(aclosing(own)), llm)
-        embedder = connect_embedder(settings, os.environ)
-        given = dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
-        strategy = strategy_for(settings.strategy(given), "manual")
-        outcome = Outcome(
+        strategy_dependencies = dependencies(writer, Path(session.cwd), session=session)
+        strategy = strategy_for(settings.strategy(strategy_dependencies), "manual")
+        outcome = CompactOutcome(
             strategy=type(strategy).__name__,
             budget=budget,
             projection=projection,
@@ -103,7 +143,7 @@ async def compact_source(
         if dry_run or (outcome.planned is None and outcome.plans_by_cut):
             return outcome
         if writes:
-            session.claim()  # before the model is asked: whoever may not write should not pay
+            session.claim()  # so that a locked session fails before a request costs money
         await writer.prepare()
         proposal = await propose(
             projection,
@@ -113,7 +153,7 @@ async def compact_source(
             reason="manual",
             planned=outcome.planned,
             focus=focus,
-            session=session.id if source.ours else "",
+            session=session.id if source.is_foldline else "",
             progress=_report,
         )
         if proposal is None:
@@ -132,38 +172,55 @@ async def compact_source(
         return replace(outcome, entry=committed, written_to=source.path)
 
 
-async def _budget(projection: Projection, settings: Settings, llm: LLM, dry_run: bool) -> Budget:
-    """The limits of the model the session was held with; of the configured one where that is not known."""
-    held_with = session_window(projection, settings)
-    window = held_with.tokens
-    if held_with.assumed:
-        asked = llm.info.window if dry_run else await known_window(llm)
-        window = max(asked, projection.window_proof(projection.model).largest)
-    chosen = settings.budget_settings(window, projection.model or llm.info.id)
-    return budget_for(window, llm.info.max_output, chosen)
+async def _budget(
+    projection: Projection, settings: Settings, llm: LLM, dry_run: bool
+) -> Budget:
+    """Return the budget for the window of the session's model.
+
+    If that window is unknown, the configured model is used.
+    """
+    session_model_window = session_window(projection, settings)
+    window = session_model_window.tokens
+    if session_model_window.assumed:
+        llm_window = llm.info.window if dry_run else await known_window(llm)
+        window = max(
+            llm_window, projection.meter.window_proof(projection.meter.model).largest
+        )
+    budget_settings = settings.budget_settings(window)
+    return budget_for(window, llm.info.max_output, budget_settings)
 
 
 def _check_room(projection: Projection, budget: Budget) -> None:
-    """Raises FoldlineError where what is never compacted fills the window alone."""
-    scale = projection.scale
-    fixed = round(scale * sum(item.tokens for item in projection.view if is_preamble(item.message)))
+    """Check that the window has space for the instructions and a summary.
+
+    Raises:
+        FoldlineError: the window is too small.
+    """
+    scale = projection.meter.scale
+    fixed = round(
+        scale
+        * sum(item.tokens for item in projection.view if is_preamble(item.message))
+    )
     if fixed + budget.max_summary_tokens >= budget.threshold:
-        raise FoldlineError(
-            f"The window of {budget.window:,} tokens is too small: the system prompt and instructions, which "
-            f"are never compacted, take about {fixed:,}; set a larger one with --window."
-        )
+        raise FoldlineError(WINDOW_TOO_SMALL, window=budget.window, fixed=fixed)
 
 
 def _report(progress: events.CompactionProgress | events.Retrying) -> None:
-    said = str(progress) if isinstance(progress, events.Retrying) else progress.detail
-    if said:
-        note(said)
+    sentence = (
+        str(progress) if isinstance(progress, events.Retrying) else progress.detail
+    )
+    if sentence:
+        note(sentence)
 
 
-def outcome_json(outcome: Outcome) -> Json:
-    """The shape programs rely on. Where nothing was drafted, the plan's numbers stand in; null where only the
-    strategy would know."""
-    planned, proposal, entry = outcome.planned, outcome.proposal, outcome.entry
+def outcome_json(outcome: CompactOutcome) -> Json:
+    """Return the object for `--json` output.
+
+    Without a draft, the object contains the plan's numbers, or null if the strategy does not follow the plan.
+    """
+    planned = outcome.planned
+    proposal = outcome.proposal
+    entry = outcome.entry
     size = view_size(outcome.projection).tokens
     counts = proposal or planned
     result: Json = {
@@ -172,7 +229,9 @@ def outcome_json(outcome: Outcome) -> Json:
         "rung": None,
         "tokens_before": size,
         "tokens_after": planned.tokens_expected if planned else size,
-        "first_kept_index": planned.cut.first_kept_index if planned and planned.cut else None,
+        "first_kept_index": planned.cut.first_kept_index
+        if planned and planned.cut
+        else None,
         "kept": counts.kept if counts else len(outcome.projection.view),
         "compacted": counts.compacted if counts else 0,
         "summary": "",
@@ -188,71 +247,86 @@ def outcome_json(outcome: Outcome) -> Json:
         "window": outcome.budget.window,
     }
     if entry:
-        result |= entry.model_dump(mode="json", include=_OF_ENTRY)
+        result |= entry.model_dump(mode="json", include=_ENTRY_FIELDS)
     if outcome.dry_run and not outcome.plans_by_cut:
-        result |= dict.fromkeys(("tokens_after", "first_kept_index", "kept", "compacted"))
+        result |= dict.fromkeys(
+            ("tokens_after", "first_kept_index", "kept", "compacted")
+        )
     return result
 
 
-_OF_ENTRY = {
+_ENTRY_FIELDS = {
     "strategy", "rung", "tokens_before", "tokens_after", "first_kept_index", "summary", "facts", "lost",
     "details", "model",
 }  # fmt: skip
-"""Fields of a drafted compaction that take the place of the plan's."""
+"""Names of the drafted compaction's fields that replace the plan's fields of the same names."""
 
 
-def say_outcome(source: Source, outcome: Outcome) -> None:
+def say_outcome(source: SourceSession, outcome: CompactOutcome) -> None:
     if outcome.entry is None or outcome.proposal is None:
         _say_plan(source, outcome)
         return
     entry = outcome.entry
-    done = f"{entries_of(outcome.proposal.compacted)} compacted · kept from entry {entry.first_kept_index} on"
+    description = f"{entries_of(outcome.proposal.compacted)} compacted"
+    description += f" · kept from entry {entry.first_kept_index} on"
     if not entry.summary:
-        done = f"{describe_compaction(outcome.projection, entry)}, no summary written"
-    say_heading(
-        f"{source.name} · {tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens · {done}"
-    )
+        description = (
+            f"{describe_compaction(outcome.projection, entry)}, no summary written"
+        )
+    sizes = f"{tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens"
+    say_heading(f"{source.name} · {sizes} · {description}")
     if entry.summary:
         say(f"\n{entry.summary}\n")
     if outcome.written_to is None:
-        stays = f"{source.path} is only read and stays as it is"
-        note(f"not committed: {stays}; --out FILE writes a compacted copy.")
+        note(NOT_COMMITTED.format(path=source.path))
     elif outcome.written_to == source.path:
         note(f"committed as entry {entry.index} of {source.name}.")
     else:
-        where = f"the compaction as entry {entry.index}"
-        note(f"written to {outcome.written_to}, {where}; {source.path} stays as it is.")
+        copy = f"{outcome.written_to}, with the compaction as entry {entry.index}"
+        note(f"written to {copy}; {source.path} is unchanged.")
 
 
-def _say_plan(source: Source, outcome: Outcome) -> None:
+NO_PLAN = "does not plan ahead"
+
+
+def _say_plan(source: SourceSession, outcome: CompactOutcome) -> None:
     size = view_size(outcome.projection)
-    before, planned = tokens(size.tokens, estimated=size.estimated), outcome.planned
+    before = tokens(size.tokens, estimated=size.estimated)
+    planned = outcome.planned
     window = f"{outcome.budget.window:,} tokens, full at {outcome.budget.threshold:,}"
     if outcome.dry_run and not outcome.plans_by_cut:
         say_heading(
-            f"{source.name} · the view has {before} tokens; only {outcome.strategy} knows what would go"
+            f"{source.name} · the view has {before} tokens; {outcome.strategy} {NO_PLAN}"
         )
         say(f"  {'window':<9} {window}")
-        note(
-            "a dry run: it shows the plan of strategies that cut, and this one does not. Nothing was changed."
-        )
+        note(NO_DRY_PLAN)
         return
     if planned is None:
-        say(f"Nothing to compact: the view of {before} tokens holds nothing old enough. Nothing was changed.")
+        say(NOTHING_OLD.format(tokens=before))
         return
     after = about_tokens(planned.tokens_expected)
-    say_heading(f"{source.name} · compacting would take {before} to {after} tokens")
+    say_heading(f"{source.name} · compacting would reduce {before} to {after} tokens")
     summarised = f"{entries_of(planned.compacted)} into 1 summary"
     rows = [
         ("strategy", outcome.strategy),
         ("window", window),
-        ("compacted", summarised if planned.cut else "only what is large clipped"),
+        ("compacted", summarised if planned.cut else "only large items clipped"),
         ("kept", many(planned.kept, "item")),
     ]
     if planned.cut:
-        rows.append(("cut", f"◆ entry {planned.cut.first_kept_index}, the first one kept verbatim"))
+        rows.append(
+            (
+                "cut",
+                f"◆ entry {planned.cut.first_kept_index}, the first one kept verbatim",
+            )
+        )
         if planned.cut.request is not None:
-            rows.append(("request", f"entry {planned.cut.request.index} stays verbatim: its turn is split"))
+            rows.append(
+                (
+                    "request",
+                    f"entry {planned.cut.request.index} stays verbatim: its turn is split",
+                )
+            )
     for name, value in rows:
         say(f"  {name:<9} {value}")
-    note("a dry run: no model was asked, and nothing was changed.")
+    note(DRY_RUN)

@@ -1,18 +1,18 @@
-"""`foldline config`: the settings in force, and where each was set."""
+"""`foldline config`: prints the active settings and their sources."""
 
 import os
 from pathlib import Path
 
 from foldline.agent.layers import config_file
-from foldline.agent.model_choice import Asked, asked_now
+from foldline.agent.model_choice import ProviderSource, provider_source
 from foldline.agent.settings import DEFAULT
 from foldline.agent.settings_edit import shown, unset_words
 from foldline.agent.settings_schema import AllSettings
-from foldline.agent.trust import PROJECT_FILE, brought
+from foldline.agent.trust import PROJECT_FILE, folder_files
 from foldline.agent.trust_question import does, names
 from foldline.protocol import FoldlineError
 
-from .output import Cell, Column, Row, Style, note, say_json, say_table
+from .output import Cell, Column, Row, note, say_json, say_table
 from .settings import settings_here
 
 
@@ -22,53 +22,77 @@ def config(as_json: bool, schema: bool) -> int:
         return 0
     settings = settings_here()
     settings.check_strategy()
-    own, cwd = config_file(os.environ), Path.cwd()
-    files = brought(cwd)
-    left_aside = [each for each in files if not each.counts]
-    agreed = [each for each in files if each.word == "agreed"]
-    asked, trouble = None, ""
+    user_file = config_file(os.environ)
+    cwd = Path.cwd()
+    files = folder_files(cwd)
+    unapproved = [file for file in files if not file.is_trusted]
+    approved = [file for file in files if file.word == "agreed"]
+    provider = None
+    provider_sentence = NO_PROVIDER
     try:
-        asked = asked_now(settings, os.environ)
+        provider = provider_source(settings, os.environ)
+        if provider:
+            provider_sentence = f"Provider: {provider.sentence}."
     except FoldlineError as failure:
-        trouble = str(failure)
+        provider_sentence = str(failure)
     if as_json:
+        read_files = [
+            file.path
+            for file in files
+            if file.is_trusted and file.path.name == PROJECT_FILE
+        ]
+        if user_file.is_file():
+            read_files.insert(0, user_file)
         say_json(
             {
                 "settings": {
                     key: {"value": value, "origin": settings.origin(key)}
                     for key, value in settings.values().items()
                 },
-                "asked": _asked_json(asked) if asked else None,
-                "files": [
-                    *([str(own)] if own.is_file() else []),
-                    *(str(each.path) for each in files if each.counts and each.path.name == PROJECT_FILE),
-                ],
-                "left_aside": [str(each.path) for each in left_aside],
+                "asked": _provider_json(provider) if provider else None,
+                "files": read_files,
+                "left_aside": [file.path for file in unapproved],
             }
         )
         return 0
-    rows: list[Row] = []
-    for key, value in settings.values().items():
-        origin = settings.origin(key)
-        given = shown(value)
-        style: Style | None = "muted" if not given else None if origin == DEFAULT else "bold"
-        rows.append([key, Cell(given or unset_words(key), style), Cell(origin, "muted")])
+    rows = [
+        _row(key, value, settings.origin(key))
+        for key, value in settings.values().items()
+    ]
     say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
-    note(trouble or (f"Asked: {asked.sentence}." if asked else "Asked: the embedded model, offline."))
-    for each in left_aside:
-        note(f"Left aside: {names([each], cwd)}: {does(each)}. The chat asks, `foldline run --trust` agrees.")
-    if agreed:
-        note(f"You agreed to {names(agreed, cwd)}; /approvals in the chat takes that back.")
-    if not own.is_file():
-        note(f"{own} is where your own settings go; it does not exist yet.")
+    note(provider_sentence)
+    for file in unapproved:
+        note(f"{NOT_APPROVED}: {names([file], cwd)}: {does(file)}; {HOW_TO_APPROVE}.")
+    if approved:
+        note(APPROVED.format(names=names(approved, cwd)))
+    if not user_file.is_file():
+        note(NO_USER_FILE.format(file=user_file))
     return 0
 
 
-def _asked_json(asked: Asked) -> dict[str, str]:
+NO_PROVIDER = "Provider: none. The built-in offline model is used."
+NO_USER_FILE = "Your own settings go into {file}, which does not exist yet."
+APPROVED = "You have approved {names}. To revoke this, use /approvals in the chat."
+NOT_APPROVED = "Not used until you approve it"
+HOW_TO_APPROVE = "approve it in the chat, or with `foldline run --trust`"
+
+
+def _row(key: str, value: object, origin: str) -> Row:
+    text = shown(value)
+    if not text:
+        return [key, Cell(unset_words(key), "muted"), Cell(origin, "muted")]
+    return [
+        key,
+        Cell(text, None if origin == DEFAULT else "bold"),
+        Cell(origin, "muted"),
+    ]
+
+
+def _provider_json(provider: ProviderSource) -> dict[str, str]:
     return {
-        "provider": asked.provider.name,
-        "title": asked.provider.title,
-        "url": asked.url,
-        "named_by": asked.named_by,
-        "key_from": asked.key_from,
+        "provider": provider.provider.name,
+        "title": provider.provider.title,
+        "url": provider.url,
+        "named_by": provider.named_by,
+        "key_from": provider.key_from,
     }

@@ -1,45 +1,55 @@
-"""What `foldline doctor` checks where no session is named: program, terminal, settings, model, data."""
+"""The checks that `foldline doctor` makes of the installation.
+
+They cover the program, terminal, settings, model and data.
+"""
 
 import asyncio
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
 from contextlib import aclosing, suppress
 from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from foldline.agent import Agent
 from foldline.agent.api_keys import secret_variables
-from foldline.agent.catalogue import catalogue_of, shown_path
-from foldline.agent.discovery import up_to_top
+from foldline.agent.catalogue import catalogue_of
 from foldline.agent.hooks import hooks_of
 from foldline.agent.instructions import read_preamble
-from foldline.agent.layers import config_file, keys_given, project_file
+from foldline.agent.layers import config_file
 from foldline.agent.mcp import ToolServers
 from foldline.agent.mcp.servers import MISSING
-from foldline.agent.model_choice import asked_now
+from foldline.agent.model_choice import provider_source
 from foldline.agent.sandbox import engine_here
 from foldline.agent.settings import Settings, connect_llm, load_settings
-from foldline.agent.trust import INSTRUCTION_FILES, PROJECT_FILE, brought
+from foldline.agent.trust import (
+    INSTRUCTION_FILES,
+    PROJECT_FILE,
+    folder_files,
+    project_file,
+)
 from foldline.agent.trust_question import does
-from foldline.context.numbers import many, some
-from foldline.context.tokens import message_tokens
-from foldline.data import archive_dir, config_dir, typed_path
-from foldline.files import is_file, is_there, read_regular
+from foldline.data import archive_dir, config_dir
+from foldline.files import is_file, is_there
 from foldline.formats.session_list import found_sessions
-from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
+from foldline.frontend.commands import BY_SLASH
+from foldline.history import (
+    Session,
+    SessionInfo,
+    data_home,
+    list_sessions,
+    sessions_dir,
+    short_id,
+    utc_now,
+)
 from foldline.history.archive import LEAVING
-from foldline.history.doctor import Finding, Findings, Mark, drafts_in
+from foldline.history.doctor import Finding, Findings, drafts_in
 from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER, with_tilde
 from foldline.history.repair import tidy_up
@@ -47,80 +57,114 @@ from foldline.llm import LLM, Request, RetryChunk
 from foldline.llm.base import OFFLINE
 from foldline.programs import find_program, why_missing
 from foldline.protocol import FoldlineError, UserMessage, system_words, text_parts
-from foldline.tui.keys.commands import BY_SLASH
+from foldline.text.numbers import many, some
 from foldline.version import __version__
+from foldline.view.tokens import message_tokens
 
 from .agents import tool_servers
+from .config import HOW_TO_APPROVE
 from .screens import check_chosen_keys
 
 _LIBRARIES = ("textual", "openai", "pydantic", "aiofiles", "filelock")
 _VARIABLES = ("OPENAI_BASE_URL", "OPENAI_MODEL", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER")
 _OURS = frozenset(
-    f"FOLDLINE_{name}" for name in ("HOME", "MODEL", "PROVIDER", "THEME", "CONTEXT_WINDOW", "CALL")
+    f"FOLDLINE_{name}"
+    for name in ("HOME", "MODEL", "PROVIDER", "THEME", "CONTEXT_WINDOW", "CALL")
 )
-"""All that begin like this and have no `__`: those with one are settings, and held against their table."""
-_VERSION_PATIENCE = 5.0
-"""Seconds another program has to tell its version."""
-_MOST_OF_OTHERS = 20_000_000
-"""Bytes of another agent's file: Claude Code keeps all it knows of every project in one."""
+"""All `FOLDLINE_` variables except those for settings.
+
+The names of the latter contain `__`.
+"""
+_VERSION_TIMEOUT = 5.0
+"""Timeout for `PROGRAM --version`, in seconds.
+
+After this, the version counts as unknown.
+"""
+NOT_USED = "not used"
+UNKNOWN_VARIABLE = "is not a Foldline variable"
+CANNOT_OPEN = "cannot be opened"
+TRY_SERVERS = "use `--network` to connect to them"
+TRY_MODEL = "use `--network` to send a test request"
+NO_TOOLS = "its chat template does not support tools: choose another model"
+NO_TERMINAL = "none: the chat and the inspector need one"
+NO_CURSOR = "the chat needs a terminal that can move the cursor: set TERM"
+NOT_UTF8 = "symbols may be garbled: set LANG to a UTF-8 locale, such as C.UTF-8"
+SETTINGS_PAGE = "docs/settings.md lists all settings"
+_ADVICE = {"keys": "docs/commands.md lists all keys"}
+"""What to do if a check fails, by the check's name."""
+REPAIRABLE = "run `foldline doctor --repair` to fix this"
+STALE_LOCK = "lock file of a process that has ended"
+UNFINISHED = "unfinished"
+PARTLY_DELETED = "partly deleted sessions"
+READABLE = "readable by other users"
 
 
 def examine_here(network: bool) -> list[Finding]:
-    """Every check of the installation. Only with `network` a short request goes to the model."""
-    settings, problems = _settings()
-    return [
-        *_program(),
-        *_terminal(),
-        *_tools(),
-        *problems,
-        *(_keys() if settings is not None else ()),
-        *_folder(),
-        *_model(settings, network),
-        *(_servers(settings, network) if settings is not None else ()),
-        *_data(data_home()),
-    ]
+    """Check the installation.
+
+    With `network`, this also sends the model a short request.
+    """
+    findings = [*_program(), *_terminal(), *_tools()]
+    try:
+        settings = load_settings(Path.cwd(), os.environ)
+        settings.check_strategy()
+    except FoldlineError as error:
+        findings.append(_failure("settings", error, SETTINGS_PAGE))
+        checks: dict[str, Findings] = {}
+    else:
+        checks = {
+            "settings": _settings(settings),
+            "keys": _keys(),
+            "MCP": _servers(settings, network),
+            "model": _model(settings, network),
+        }
+    checks |= {
+        "folder": _folder(),
+        "variables": _variables(),
+        "sessions": _data(data_home()),
+    }
+    for name, results in checks.items():
+        try:
+            findings += results
+        except FoldlineError as error:
+            findings.append(_failure(name, error, _ADVICE.get(name, "")))
+    return findings
 
 
-# --- the program and what it needs ---------------------------------------------------------------------
+def _failure(name: str, error: FoldlineError, advice: str = "") -> Finding:
+    return Finding("bad", name, str(error).removesuffix("."), advice)
+
+
+# --- program, terminal and tools -----------------------------------------------------------------------
 
 
 def _program() -> Findings:
     python = ".".join(map(str, sys.version_info[:3]))
     yield Finding("ok", "foldline", f"{__version__} on Python {python}, {sys.platform}")
-    found, missing = [], []
-    for name in _LIBRARIES:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing.append(name)
-    if missing:
-        yield Finding("bad", "libraries", f"not installed: {', '.join(missing)}", "install foldline again")
-    else:
-        yield Finding("ok", "libraries", ", ".join(found))
+    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    yield Finding("ok", "libraries", libraries)
 
 
 def _terminal() -> Findings:
     term = os.environ.get("TERM", "")
     encoding = sys.stdout.encoding or "unknown"
-    locale = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")
+    variables = map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))
+    locale = next(filter(None, variables), "")
     if not sys.stdout.isatty():
-        yield Finding("ok", "terminal", "none: the chat needs one, all other commands do not")
+        yield Finding("ok", "terminal", NO_TERMINAL)
         return
     size = shutil.get_terminal_size()
-    found = f"{size.columns} × {size.lines}, TERM={term or '(empty)'}, {_colours(term)}, {encoding}"
+    details = f"{size.columns} × {size.lines}, TERM={term or '(empty)'}, {_colours(term)}, {encoding}"
+    if "utf" not in locale.lower():
+        details += f", locale {locale or 'not set'}"
     if term in ("", "dumb"):
-        yield Finding("bad", "terminal", found, "the chat needs a terminal that moves the cursor: set TERM")
-    elif (locale and "utf" not in locale.lower()) or not locale:
-        yield Finding(
-            "warn",
-            "terminal",
-            f"{found}, locale {locale or 'not set'}",
-            "signs may come out wrong: set LANG to a UTF-8 locale, such as C.UTF-8",
-        )
+        yield Finding("bad", "terminal", details, NO_CURSOR)
+    elif "utf" not in locale.lower():
+        yield Finding("warn", "terminal", details, NOT_UTF8)
     elif size.columns < 60 or size.lines < 16:
-        yield Finding("warn", "terminal", found, "small: panels need about 60 × 16")
+        yield Finding("warn", "terminal", details, "small: panels need about 60 × 16")
     else:
-        yield Finding("ok", "terminal", f"{found}, {locale}")
+        yield Finding("ok", "terminal", details)
 
 
 def _colours(term: str) -> str:
@@ -132,173 +176,166 @@ def _colours(term: str) -> str:
 
 
 def _tools() -> Findings:
-    for name, program, without in (
-        ("ripgrep", "rg", "searching files works without it, but slower"),
-        ("git", "git", "the chat shows no branch, and respects no .gitignore"),
+    for name, program, advice in (
+        ("ripgrep", "rg", "file search is slower without it"),
+        ("git", "git", "without it, no branch is shown and .gitignore is ignored"),
     ):
-        where = find_program(program)
-        if where is None:
-            yield Finding("warn", name, why_missing(program), without)
+        path = find_program(program)
+        if path is None:
+            yield Finding("warn", name, why_missing(program), advice)
         else:
-            yield Finding("ok", name, f"{_version_of(where) or 'does not tell its version'} ({where})")
+            yield Finding(
+                "ok", name, f"{_version_of(path) or 'unknown version'} ({path})"
+            )
     yield _sandbox()
 
 
 def _sandbox() -> Finding:
-    """What confines commands in the modes that want it."""
     engine = engine_here()
     if engine.holds:
         return Finding(
-            "ok", "sandbox", f"{engine.name}: commands are held in the modes sandboxed and read-only"
+            "ok", "sandbox", f"{engine.name}: sandboxed and read-only modes available"
         )
     return Finding("warn", "sandbox", engine.name or "none", engine.why)
 
 
 def _version_of(program: str) -> str:
     with suppress(OSError, subprocess.SubprocessError, IndexError):
-        asked = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=_VERSION_PATIENCE, check=False
+        result = subprocess.run(
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT,
+            check=False,
         )
-        return asked.stdout.splitlines()[0].strip()
+        return result.stdout.splitlines()[0].strip()
     return ""
 
 
 def _keys() -> Findings:
-    """The user's own keys: what cannot be, and what may not arrive in every terminal."""
-    from foldline.tui.keys.registry import unsure_keys
-    from foldline.tui.keys.table import keymap_of
+    """Check the user's key settings.
 
-    try:
-        check_chosen_keys()
-        unsure = list(unsure_keys(keymap_of(keys_given(os.environ))))
-    except FoldlineError as error:
-        yield Finding("bad", "keys", str(error).removesuffix("."), "docs/commands.md lists all of them")
-        return
-    for sentence in unsure:
-        yield Finding("warn", "keys", sentence, "give it a second key, or find it in the palette")
+    A generator like the other checks, so that `examine_here` catches its error.
+    """
+    check_chosen_keys()
+    yield from ()
 
 
 # --- settings and model ---------------------------------------------------------------------------------
 
 
-def _settings() -> tuple[Settings | None, list[Finding]]:
+def _settings(settings: Settings) -> Findings:
     files = [config_file(os.environ), project_file(Path.cwd())]
-    there = ", ".join(str(file) for file in files if file is not None and file.is_file())
-    try:
-        settings = load_settings(Path.cwd(), os.environ)
-        settings.check_strategy()
-    except FoldlineError as error:
-        return None, [
-            Finding("bad", "settings", str(error).removesuffix("."), "`foldline config` lists them")
-        ]
-    return settings, [Finding("ok", "settings", there or f"all by default: there is no {files[0]}")]
+    existing = [str(file) for file in files if file is not None and file.is_file()]
+    sources = ", ".join(existing) or f"defaults: {files[0]} does not exist"
+    yield Finding("ok", "settings", sources)
+    for warning in settings.warnings:
+        yield Finding("warn", "settings", warning.removesuffix("."))
 
 
 def _folder() -> Findings:
-    """What there is for this folder, from where; what is left aside, and why."""
-    cwd, mine = Path.cwd(), config_dir(os.environ) / INSTRUCTION_FILES[0]
-    there = catalogue_of(cwd, os.environ, BY_SLASH)
-    if is_file(mine):
-        yield Finding("ok", "instructions", f"your own, {with_tilde(str(mine))}")
-    for each in brought(cwd):
-        name = f"{os.path.relpath(each.path)}: {does(each)}"
-        if not each.counts:
-            yield Finding("warn", "left aside", name, "the chat asks; `run --trust` agrees")
-        elif each.path.name in (PROJECT_FILE, *INSTRUCTION_FILES):
-            what = "agreed to" if each.word == "agreed" else "your own"
-            yield Finding("ok", "folder", f"{what} {name}")
-    for own in (each for each in (*there.by_name.values(), *there.agents.values()) if each.counts):
-        yield Finding("ok", own.kind.removesuffix("s"), f"{own.name}, {own.shown}")
+    """List everything that is configured for this folder, and the files that are not used."""
+    cwd = Path.cwd()
+    user_instructions = config_dir(os.environ) / INSTRUCTION_FILES[0]
+    if is_file(user_instructions):
+        yield Finding(
+            "ok", "instructions", f"your own, {with_tilde(str(user_instructions))}"
+        )
+    yield from _project_files(cwd)
+    catalogue = catalogue_of(cwd, BY_SLASH)
+    for item in (*catalogue.by_name.values(), *catalogue.agents.values()):
+        if item.is_trusted:
+            yield Finding(
+                "ok", item.kind.removesuffix("s"), f"{item.name}, {item.shown}"
+            )
     hooks, faults = hooks_of(cwd)
     for file, events in groupby(hooks, key=lambda hook: hook.shown):
-        yield Finding("ok", "hooks", f"{file}: {', '.join(hook.event for hook in events)}")
-    aside = (*there.left_aside, *faults, *read_preamble(cwd).left_out)
-    yield from (Finding("warn", "left aside", each.removesuffix(".")) for each in aside)
-    for agent, count in Counter(found.agent for found in found_sessions(cwd=cwd)).items():
-        advice = f"`foldline sessions --from {agent}` lists them"
-        yield Finding("ok", "sessions", f"{many(count, 'session')} of {agent} in this folder: {advice}")
-    for file, names in _servers_of_others(cwd):
-        servers, advice = many(len(names), "server"), "`[mcp.NAME]` in config.toml sets one up here"
-        yield Finding("ok", "MCP", f"{servers} of other agents in {file}: {some(names)}; {advice}")
+        yield Finding(
+            "ok", "hooks", f"{file}: {', '.join(hook.event for hook in events)}"
+        )
+    for reason in (*catalogue.left_aside, *faults, *read_preamble(cwd).left_out):
+        yield Finding("warn", NOT_USED, reason.removesuffix("."))
+    for agent, count in Counter(
+        session.agent for session in found_sessions(cwd=cwd)
+    ).items():
+        advice = f"use `foldline sessions --from {agent}` to list them"
+        yield Finding(
+            "ok",
+            "sessions",
+            f"{many(count, 'session')} of {agent} in this folder: {advice}",
+        )
 
 
-def _servers_of_others(cwd: Path) -> Iterator[tuple[str, list[str]]]:
-    """The files in which Claude Code and Codex have tool servers for this folder, and the names of these."""
-    top, home = up_to_top(cwd)[-1], typed_path("~")
-    for path in (home / ".claude.json", top / ".mcp.json", home / ".codex/config.toml"):
-        with suppress(OSError, ValueError, RecursionError, AttributeError, TypeError):  # it may be anything
-            data = read_regular(path, _MOST_OF_OTHERS).decode()
-            all_of: Any = tomllib.loads(data) if path.suffix == ".toml" else json.loads(data)
-            here = all_of.get("projects", {}).get(str(top), {})
-            tables = (all_of.get("mcpServers"), here.get("mcpServers"), all_of.get("mcp_servers"))
-            if names := sorted({name for table in tables for name in table or ()}):
-                yield shown_path(path, top if path.parent == top else None, cwd), names
+def _project_files(cwd: Path) -> Findings:
+    for file in folder_files(cwd):
+        description = f"{os.path.relpath(file.path)}: {does(file)}"
+        if not file.is_trusted:
+            yield Finding("warn", NOT_USED, description, HOW_TO_APPROVE)
+        elif file.path.name in (PROJECT_FILE, *INSTRUCTION_FILES):
+            approval = "approved" if file.word == "agreed" else "your own"
+            yield Finding("ok", "folder", f"{approval} {description}")
 
 
-def _model(settings: Settings | None, network: bool) -> Findings:
-    known = [*sorted(secret_variables()), *_VARIABLES]
-    given = [name for name in known if os.environ.get(name, "").strip()]
-    yield Finding(
-        "ok", "variables", f"set in the environment: {', '.join(given)}" if given else "none is set"
-    )
-    for name in sorted(os.environ):
-        if name.startswith("FOLDLINE_") and "__" not in name and name not in {*known, *_OURS}:
-            close = get_close_matches(name, _OURS, n=1)
-            advice = f"did you mean {close[0]}?" if close else "FOLDLINE_SECTION__KEY sets any setting"
-            yield Finding("warn", "variables", f"{name} means nothing to Foldline", advice)
-    if settings is None:
-        return
-    try:
-        asked = asked_now(settings, os.environ)
-        if asked is not None:
-            yield Finding("ok", "provider", asked.sentence)
-        llm = connect_llm(settings, os.environ)
-    except FoldlineError as error:
-        yield Finding("bad", "model", str(error).removesuffix("."))
-        return
+def _variables() -> Findings:
+    """List the environment variables that are set, and those that are misspelt."""
+    variables = [*sorted(secret_variables()), *_VARIABLES]
+    present = ", ".join(name for name in variables if os.environ.get(name, "").strip())
+    result = f"set in the environment: {present}" if present else "none set"
+    yield Finding("ok", "variables", result)
+    for name in sorted(os.environ.keys() - {*variables, *_OURS}):
+        if name.startswith("FOLDLINE_") and "__" not in name:
+            advice = "use FOLDLINE_SECTION__KEY for a setting"
+            for match in get_close_matches(name, _OURS, n=1):
+                advice = f"did you mean {match}?"
+            yield Finding("warn", "variables", f"{name} {UNKNOWN_VARIABLE}", advice)
+
+
+def _model(settings: Settings, network: bool) -> Findings:
+    provider = provider_source(settings, os.environ)
+    if provider is not None:
+        yield Finding("ok", "provider", provider.sentence)
+    llm = connect_llm(settings, os.environ)
     if llm.info.id == OFFLINE:
         yield Finding(
-            "ok", "model", "offline, built in: for another, name a provider, as in -m MODEL@PROVIDER"
+            "ok", "model", "offline (built in); choose another with -m MODEL@PROVIDER"
         )
     elif network:
-        yield _asked(llm, settings)
+        yield asyncio.run(_test_request(llm, settings))
     else:
-        named = " at ".join(filter(None, (llm.info.id or "the first of its server", llm.info.provider)))
-        yield Finding("ok", "model", f"{named}; `--network` tries whether it answers")
+        name = " at ".join(
+            filter(None, (llm.info.id or "the first model", llm.info.provider))
+        )
+        yield Finding("ok", "model", f"{name}; {TRY_MODEL}")
 
 
-def _asked(llm: LLM, settings: Settings) -> Finding:
-    """Whether there is room to work in, as the first prompt would find it, and one short request gets an
-    answer: nothing less shows that server, key and model are right."""
-
-    async def ask() -> Finding:
-        await llm.prepare()
-        agent = Agent(Session.create(Path.cwd()), llm=llm, budget=settings.budget_settings)
-        agent.state.check_window(sum(map(message_tokens, read_preamble(Path.cwd()).messages)))
-        request = Request(messages=[UserMessage(parts=text_parts("Answer with the word: yes"))], tools=[])
-        try:
-            async with aclosing(llm.stream(request)) as chunks:
-                async for chunk in chunks:
-                    if isinstance(chunk, RetryChunk):
-                        return Finding("bad", "model", chunk.sentence.removesuffix("."))
-                    break
-            answers = f"{llm.info.id} answers, window of {llm.info.window:,} tokens"
-            if not llm.info.tools:
-                return Finding(
-                    "warn", "model", answers, "its chat template has no place for tools: choose another"
-                )
-            return Finding("ok", "model", answers)
-        finally:
-            await llm.aclose()
-
+async def _test_request(llm: LLM, settings: Settings) -> Finding:
+    """Check the window, and send a short request to test the server, key and model."""
+    preamble = read_preamble(Path.cwd()).messages
+    question = UserMessage(parts=text_parts("Answer with the word: yes"))
     try:
-        return asyncio.run(ask())
-    except FoldlineError as error:
-        return Finding("bad", "model", str(error).removesuffix("."))
+        await llm.prepare()
+        session = Session.create(Path.cwd())
+        agent = Agent(session, llm=llm, budget=settings.budget_settings)
+        agent.state.check_window(sum(map(message_tokens, preamble)))
+        request = Request(messages=[question], tools=[])
+        async with aclosing(llm.stream(request)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, RetryChunk):
+                    return Finding("bad", "model", chunk.sentence.removesuffix("."))
+                break
+    finally:
+        await llm.aclose()
+    result = f"{llm.info.id} answers, with a window of {llm.info.window:,} tokens"
+    if not llm.info.tools:
+        return Finding("warn", "model", result, NO_TOOLS)
+    return Finding("ok", "model", result)
 
 
-_SERVER_PATIENCE = 60.0
-"""Seconds all servers together have to start."""
+_SERVER_TIMEOUT = 60.0
+"""Timeout for starting all tool servers, in seconds.
+
+Servers that are slower are reported as problems.
+"""
 
 
 def _servers(settings: Settings, network: bool) -> Findings:
@@ -306,83 +343,85 @@ def _servers(settings: Settings, network: bool) -> Findings:
     if servers is None:
         return
     if find_spec("mcp") is None:
-        found, _, advice = MISSING.removesuffix(".").partition(": ")
-        yield Finding("bad", "MCP", found, advice)
+        problem, _, advice = MISSING.removesuffix(".").partition(": ")
+        yield Finding("bad", "MCP", problem, advice)
     elif not network:
         names = ", ".join(state.name for state in servers.states)
         count = many(len(servers.states), "server")
-        yield Finding("ok", "MCP", f"{count} set up: {names}; `--network` tries whether they answer")
+        yield Finding("ok", "MCP", f"{count} set up: {names}; {TRY_SERVERS}")
     else:
-        yield from asyncio.run(_tried(servers))
+        yield from asyncio.run(_connect(servers))
 
 
-async def _tried(servers: ToolServers) -> list[Finding]:
+async def _connect(servers: ToolServers) -> list[Finding]:
     servers.start()
-    await servers.settled(_SERVER_PATIENCE)
-    states = servers.states
-    await servers.aclose()
-    return [
-        Finding("ok", f"MCP {state.name}", str(state))
-        if state.state == "connected"
-        else Finding("bad", f"MCP {state.name}", str(state), f"its log is {state.log}")
-        for state in states
+    await servers.settled(_SERVER_TIMEOUT)
+    findings = [
+        Finding("ok", f"MCP {server.name}", str(server))
+        if server.state == "connected"
+        else Finding(
+            "bad", f"MCP {server.name}", str(server), f"see its log: {server.log}"
+        )
+        for server in servers.states
     ]
+    await servers.aclose()
+    return findings
 
 
-_LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
-"""Bytes of free space: worth a warning, and too few to work."""
+_LITTLE_SPACE = 500_000_000
+_TOO_LITTLE_SPACE = 20_000_000
+"""Free space, in bytes, below which a problem is reported.
+
+Below `_LITTLE_SPACE`, there is only a warning.
+"""
 
 
 def _data(home: Path) -> Findings:
-    """Every check of the folder that everything is kept in."""
-    yield _place(home)
-    try:
-        infos = list(_all_sessions(home))
-    except FoldlineError as error:
-        yield Finding("bad", "sessions", str(error).removesuffix("."))
-        return
+    """Check the data folder and all sessions in it."""
+    yield _disk(home)
+    infos = _all_sessions(home)
     yield from _sessions(infos)
     yield from _left_over(infos, _half_deleted(home))
 
 
 def tidy(home: Path) -> tuple[str, ...]:
-    """Take away what processes that died left behind; what was done."""
-    done = []
+    """Remove files left behind by crashed processes.
+
+    Returns the steps as sentences.
+    """
+    steps = []
     for info in _all_sessions(home):
         with suppress(FoldlineError):
-            done += [f"{short_id(info.id)}: {step}" for step in tidy_up(info.path, utc_now())]
-    for left in _half_deleted(home):
-        shutil.rmtree(left)
-        done.append(f"{left.name}: the rest of a deleted session is gone, too")
-    return tuple(done)
+            steps += [
+                f"{short_id(info.id)}: {step}" for step in tidy_up(info.path, utc_now())
+            ]
+    for folder in _half_deleted(home):
+        shutil.rmtree(folder)
+        steps.append(f"{folder.name}: removed the rest of a deleted session")
+    return tuple(steps)
 
 
-def _place(home: Path) -> Finding:
+def _disk(home: Path) -> Finding:
     nearest = next(folder for folder in (home, *home.parents) if is_there(folder))
     try:
         free = shutil.disk_usage(nearest).free
-        _try_to_write(nearest)
+        # File modes do not show whether a disk is read-only or full.
+        with tempfile.TemporaryFile(dir=nearest) as file:
+            file.write(b"foldline doctor")
+            file.flush()
     except OSError as error:
-        why = system_words(error)
+        problem = f"{nearest} cannot be written to ({system_words(error)})"
+        return Finding("bad", "data", problem, "set FOLDLINE_HOME to another folder")
+    details = f"{home}, {free / 1e9:,.1f} GB free"
+    if not is_there(home):
+        details += ", not created yet"
+    if free < _TOO_LITTLE_SPACE:
         return Finding(
-            "bad",
-            "data",
-            f"{nearest} cannot be written to ({why})",
-            "nothing can be kept there: FOLDLINE_HOME names another folder",
+            "bad", "data", details, "free up space: sessions cannot be stored"
         )
-    found = f"{home}, {free / 1e9:,.1f} GB free" + ("" if is_there(home) else ", not made yet")
-    if free < _TOO_LITTLE:
-        return Finding("bad", "data", found, "make room: sessions cannot be kept")
-    if free < _LITTLE:
-        return Finding("warn", "data", found, "make room soon")
-    return Finding("ok", "data", found)
-
-
-def _try_to_write(folder: Path) -> None:
-    """Only trying shows it: a medium may be read-only, or full, whatever the modes say."""
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(b"foldline doctor")
-        file.flush()
+    if free < _LITTLE_SPACE:
+        return Finding("warn", "data", details, "free up space soon")
+    return Finding("ok", "data", details)
 
 
 def _all_sessions(home: Path) -> list[SessionInfo]:
@@ -390,49 +429,55 @@ def _all_sessions(home: Path) -> list[SessionInfo]:
 
 
 def _sessions(infos: list[SessionInfo]) -> Findings:
-    lost = [info for info in infos if not info.readable]
-    hurt = [info for info in infos if info.readable and info.meta.note]
-    counted = many(len(infos), "session")
-    if not (lost or hurt):
-        yield Finding("ok", "sessions", f"{counted}, all can be opened")
-    groups: list[tuple[Mark, list[SessionInfo], str, str]] = [
-        ("bad", lost, "not to be opened", "` says more"),
-        ("warn", hurt, "with damage", " --repair` leaves it out"),
-    ]
-    for mark, sessions, what, advice in groups:
-        if names := tuple(short_id(info.id) for info in sessions):
-            found = f"of {counted}, {what}: {some(names)}"
-            yield Finding(mark, "sessions", found, f"`foldline doctor {names[0]}{advice}", names)
+    unreadable = tuple(short_id(info.id) for info in infos if not info.readable)
+    damaged = tuple(
+        short_id(info.id) for info in infos if info.readable and info.meta.note
+    )
+    count = many(len(infos), "session")
+    if unreadable:
+        advice = f"run `foldline doctor {unreadable[0]}` for details"
+        problem = f"{len(unreadable)} of {count} {CANNOT_OPEN}: {some(unreadable)}"
+        yield Finding("bad", "sessions", problem, advice, unreadable)
+    if damaged:
+        advice = (
+            f"run `foldline doctor {damaged[0]} --repair` to remove the damaged records"
+        )
+        problem = f"{len(damaged)} of {count} damaged: {some(damaged)}"
+        yield Finding("warn", "sessions", problem, advice, damaged)
+    if not (unreadable or damaged):
+        yield Finding("ok", "sessions", f"{count}, all can be opened")
 
 
 def _half_deleted(home: Path) -> list[Path]:
-    """What is left of sessions whose deletion was cut short."""
+    """Return the folders that interrupted deletions left behind."""
     roots = (sessions_dir(home), archive_dir(home))
-    return [left for root in roots for left in sorted(root.glob(f"*/.*{LEAVING}"))]
+    return [folder for root in roots for folder in sorted(root.glob(f"*/.*{LEAVING}"))]
 
 
 def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Findings:
-    held, notes, drafts, open_ones = [], [], [], []
+    """Check for files that crashed processes left behind, and for folders that other users can read."""
+    writers = []
+    faults: dict[tuple[str, str], list[str]] = defaultdict(list)
     for info in infos:
-        folder, name = info.path.parent, short_id(info.id)
+        folder = info.path.parent
+        name = short_id(info.id)
         holder = holder_of(folder)
         if holder is not None:
-            held.append(f"{name} by {holder}")
+            writers.append(f"{name} by {holder}")
             continue
-        notes += [name] if is_there(folder / HOLDER) else []
-        drafts += [name] if any(drafts_in(folder)) else []
-        open_ones += [name] if folder.stat().st_mode & 0o077 else []
-    if held:
-        yield Finding("ok", "writers", some(held), "", tuple(held))
-    for name, what, of in (
-        ("writers", "a note of a writer that is gone", notes),
-        ("left over", "files that were never finished", drafts),
-        ("left over", "deleted in part", [path.name.strip(".").removesuffix(LEAVING) for path in deleted]),
-        ("modes", "others may look into the folder", open_ones),
-    ):
-        if of:
-            yield Finding(
-                "warn", name, f"{what}: {some(of)}", "`foldline doctor --repair` sets it right", tuple(of)
-            )
-    if not (notes or drafts or open_ones or deleted):
-        yield Finding("ok", "left over", "nothing")
+        if is_there(folder / HOLDER):
+            faults["writers", STALE_LOCK].append(name)
+        if any(drafts_in(folder)):
+            faults["temporary files", UNFINISHED].append(name)
+        if folder.stat().st_mode & 0o077:
+            faults["modes", READABLE].append(name)
+    if writers:
+        yield Finding("ok", "writers", some(writers), "", tuple(writers))
+    for path in deleted:
+        name = path.name.strip(".").removesuffix(LEAVING)
+        faults["temporary files", PARTLY_DELETED].append(name)
+    for (subject, problem), names in faults.items():
+        problem = f"{problem}: {some(names)}"
+        yield Finding("warn", subject, problem, REPAIRABLE, tuple(names))
+    if not faults:
+        yield Finding("ok", "temporary files", "none")

@@ -1,40 +1,55 @@
-"""What reaches the terminal: results on stdout, all else on stderr, nothing foreign that acts on it."""
+"""Terminal output: results on stdout and notes on stderr.
+
+Control characters in printed text are replaced.
+"""
 
 import json
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from foldline.context.harmless import json_with_escapes, with_signs
-from foldline.context.numbers import elapsed, many
-from foldline.history.meta import cells, clip_cells
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
+from foldline.text.harmless import json_with_escapes, with_signs
+from foldline.text.numbers import many
+from foldline.text.shorten import cells, clip_cells
 
-from .streams import flush_out, write_beside, write_out
+from .streams import flush_out, write_error, write_out
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
+_DAMAGED_TITLE = 24
+"""Maximum width of a damaged session's title, in cells.
 
+The rest of the space is used for describing the damage.
+"""
 PIPED_WIDTH = 120
-"""Columns of a table that nobody's terminal limits."""
+"""Width of tables, in columns, if stdout is not a terminal."""
 WIDE = 100
-"""Columns of the terminal from which a table shows longer names."""
+"""Minimum terminal width, in columns, at which tables show longer names."""
+NOT_A_TERMINAL = "Foldline cannot ask without a terminal: use {option}."
+SESSION_ENDED = "session {ref}: run `{command}` to continue it."
+COPIED = "Run `foldline -r {ref}` to continue it in {folder}. {original} is unchanged."
 
 Json = dict[str, object]
-"""An object as programs get it."""
+"""An object in `--json` output."""
 Style = Literal["bold", "muted", "altered", "compacted", "alert"]
-_CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "compacted": "34", "alert": "31"}
+_CODES: dict[Style, str] = {
+    "bold": "1",
+    "muted": "90",
+    "altered": "33",
+    "compacted": "34",
+    "alert": "31",
+}
 
 
 def say(text: str = "", style: Style | None = None) -> None:
-    """Write a line for people to stdout, made harmless before."""
+    """Print a line. Control characters are replaced."""
     write_out(paint(with_signs(text), style) + "\n")
 
 
@@ -43,30 +58,36 @@ def say_heading(text: str) -> None:
 
 
 def say_legend(text: str) -> None:
-    """What the marks mean: for people at a terminal, not for what reads a pipe."""
+    """Print a table's legend if stdout is a terminal."""
     if sys.stdout.isatty():
         say(text, "muted")
 
 
 def note(sentence: str) -> None:
-    """A sentence beside the result, on stderr; where that takes none, such as on a full disk, unsaid."""
+    """Print a sentence on stderr."""
     flush_out()
-    write_beside(f"foldline: {with_signs(sentence)}\n")
+    write_error(f"foldline: {with_signs(sentence)}\n")
+
+
+def note_session(ref: str, command: str) -> None:
+    """Print a session's id, and the command that continues the session."""
+    note(SESSION_ENDED.format(ref=ref, command=command))
 
 
 def say_json(value: object, *, pretty: bool = True) -> None:
-    """One JSON value for programs, on stdout; on one line unless `pretty`."""
-    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None, default=_as_json)
+    """Print a JSON value on one line or, with `pretty`, indented."""
+    text = json.dumps(
+        value, ensure_ascii=False, indent=2 if pretty else None, default=_as_json
+    )
     write_out(json_with_escapes(text) + "\n")
 
 
-def _as_json(value: object) -> str:
-    """A path, or a time."""
-    return value.isoformat() if isinstance(value, datetime) else os.fspath(value)  # type: ignore[call-overload]
+def _as_json(value: datetime | Path) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def entries_of(count: int) -> str:
-    """`1 entry`, `1,204 entries`."""
+    """Format a number of entries, for example `1 entry` or `1,204 entries`."""
     return many(count, "entry", "entries")
 
 
@@ -74,53 +95,71 @@ def entries_of(count: int) -> str:
 
 
 class Cell(NamedTuple):
-    """One cell of a table; `style` is shown on terminals only."""
+    """A table cell. `style` applies only on terminals."""
 
     text: str
     style: Style | None = None
 
 
 class Column(NamedTuple):
-    """How a column stands. The one that `grows` gets the room that is left."""
+    """A table column. Columns with `grows` share the remaining width."""
 
     title: str
     right: bool = False
     grows: bool = False
     most: int = 40
+    """Maximum width, in cells. Longer text is cut off."""
 
 
 Row = list[Cell | str]
 Table = tuple[list[Column], list[Row]]
-"""Columns and rows, as `say_table` takes them."""
-T = TypeVar("T")
-Field = tuple[bool, Column, Callable[[T], Cell | str]]
-"""A column of a table of things: whether it is shown, how it stands, and its cell for each thing."""
+"""A table's columns and rows, which are the arguments of `say_table`."""
 
 
-def table_of(fields: Sequence[Field[T]], things: Sequence[T]) -> Table:
-    """Return the columns that are shown, and a row for each thing."""
-    shown = [(column, cell) for is_shown, column, cell in fields if is_shown]
-    return [column for column, _ in shown], [[cell(thing) for _, cell in shown] for thing in things]
+def without_empty_columns(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
+    """Leave out the columns in which no row has text."""
+    shown = [
+        number
+        for number in range(len(columns))
+        if any(_as_cell(row[number]).text for row in rows)
+    ]
+    return (
+        [columns[number] for number in shown],
+        [[row[number] for number in shown] for row in rows],
+    )
+
+
+def _as_cell(cell: Cell | str) -> Cell:
+    return cell if isinstance(cell, Cell) else Cell(cell)
 
 
 def say_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]]) -> None:
-    """A table with one line a row, its columns two cells apart, as wide as the terminal at most."""
-    lines = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
-    widest = [
-        max([cells(column.title), *(cells(line[place].text) for line in lines)])
-        for place, column in enumerate(columns)
+    """Print a table that is at most as wide as the terminal."""
+    lines = [list(map(_as_cell, row)) for row in rows]
+    titles = [Cell(column.title, "muted") for column in columns]
+    full_widths = [
+        max(cells(cell.text) for cell in column)
+        for column in zip(titles, *lines, strict=True)
     ]
-    widths = [min(column.most, needed) for column, needed in zip(columns, widest, strict=True)]
-    taken = sum(width + 2 for width, column in zip(widths, columns, strict=True) if not column.grows) - 2
-    for place, column in enumerate(columns):
+    widths = [
+        min(column.most, full)
+        for column, full in zip(columns, full_widths, strict=True)
+    ]
+    fixed = sum(
+        width + 2
+        for width, column in zip(widths, columns, strict=True)
+        if not column.grows
+    )
+    for number, column in enumerate(columns):
         if column.grows:
-            widths[place] = min(widest[place], max(16, width() - taken - 2))
-    _say_row(columns, widths, [Cell(column.title, "muted") for column in columns])
-    for line in lines:
+            widths[number] = min(full_widths[number], max(16, width() - fixed))
+    for line in (titles, *lines):
         _say_row(columns, widths, line)
 
 
-def _say_row(columns: Sequence[Column], widths: Sequence[int], row: Sequence[Cell]) -> None:
+def _say_row(
+    columns: Sequence[Column], widths: Sequence[int], row: Sequence[Cell]
+) -> None:
     shown = []
     for column, width, cell in zip(columns, widths, row, strict=True):
         text = _clipped(cell.text, width)
@@ -131,97 +170,95 @@ def _say_row(columns: Sequence[Column], widths: Sequence[int], row: Sequence[Cel
 
 
 def _clipped(text: str, width: int) -> str:
-    """On one line within so many cells; blanks at its beginning are layout and stay."""
+    """Shorten text to one line of `width` cells. The indentation is kept."""
     indent = len(text) - len(text.lstrip(" "))
     return " " * indent + clip_cells(text, max(1, width - indent))
 
 
 def paint(text: str, style: Style | None) -> str:
-    """The text in a style, on a terminal that has colours and is allowed to use them."""
-    if style is None or not text or not _coloured():
+    """Return styled text if stdout is a terminal with colours.
+
+    Otherwise, returns the text unchanged.
+    """
+    if style is None or not text or not _has_colours():
         return text
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
 
-def _coloured() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def _has_colours() -> bool:
+    return (
+        sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
 
 
 def width() -> int:
-    """Columns of the terminal; of a table where there is none."""
+    """Return the terminal's width in columns.
+
+    Without a terminal, returns `PIPED_WIDTH`.
+    """
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
 
 
 def shown_folder(path: str, most: int) -> str:
-    """A folder in about so many cells, cut on its left at a folder's name: its end says most."""
+    """Shorten a path to about `most` cells by dropping its first folders."""
+    ellipsis = "…" + os.sep
     shown = with_tilde(path)
-    while len(shown) > most and os.sep in shown.removeprefix("…" + os.sep):
-        shown = "…" + os.sep + shown.removeprefix("…" + os.sep).split(os.sep, 1)[1]
+    while len(shown) > most and os.sep in shown.removeprefix(ellipsis):
+        shown = ellipsis + shown.removeprefix(ellipsis).split(os.sep, 1)[1]
     return shown
 
 
-def sized_cell(size: int) -> str:
-    from foldline.agent.tools.text import sized  # the tools come along: only where a size is shown
-
-    return sized(size) if size else ""
-
-
-class Bar:
-    """Counts up to `total`, with what is being done beside it. Goes away when it is done."""
-
-    def __init__(self, total: int, *, unwatched: Callable[[str], object] | None = None) -> None:
-        """Where no terminal shows it, `unwatched` is called after each tenth."""
-        self._total = total
-        self._unwatched = unwatched
-        self._began = time.monotonic()
-        self._done = 0
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> "Bar":
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (
-                BarColumn(bar_width=30),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TimeRemainingColumn(),
-            )
-            text = TextColumn("{task.description}", markup=False)
-            self._bar = Progress(*columns, text, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task("", total=self._total)
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def step(self, description: str, count: int = 1) -> None:
-        self._done += count
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=self._done, description=description)
-        elif self._unwatched is not None and 0 < self._done < self._total:
-            tenth = self._done * 10 // self._total
-            if tenth > (self._done - count) * 10 // self._total or self._done == count:
-                left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
-                so_far = f"{description}: {self._done:,} of {self._total:,}"
-                self._unwatched(f"{so_far}, about {elapsed(left)} to go.")
+def title_cell(title: str, damage: str, untitled: str) -> Cell:
+    """Return a cell with a session's title and damage."""
+    if not damage:
+        return Cell(title or untitled)
+    title = clip_cells(title, _DAMAGED_TITLE)
+    return Cell(f"{title}: {damage}" if title else damage, "alert")
 
 
-def confirmed(question: str, *, yes: bool, how: str) -> bool:
-    """Whether to continue: a key pressed, or said beforehand by an option. `how` names the option.
+def progress_bar(total: int) -> "Progress":
+    """Return a progress bar on stderr, which disappears when it is finished.
+
+    It shows nothing if stderr is not a terminal.
+    """
+    from rich import progress
+    from rich.console import Console
+
+    bar = progress.Progress(
+        progress.BarColumn(bar_width=30),
+        progress.TextColumn("{task.percentage:>3.0f} %"),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    bar.add_task("", total=total)
+    return bar
+
+
+def step(bar: "Progress", description: str, count: int = 1) -> None:
+    """Advance a progress bar and change its description."""
+    bar.update(bar.task_ids[0], advance=count, description=description)
+
+
+def confirmed(question: str, *, yes: bool, option: str) -> bool:
+    """Ask for confirmation in the terminal.
+
+    With `yes`, return True without asking.
+
+    Args:
+        option: the error message's suggestion, such as the option that sets `yes`.
 
     Raises:
-        FoldlineError: nobody is there to be asked, and nothing was said beforehand.
+        FoldlineError: stdin is not a terminal.
     """
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise FoldlineError(f"{question} Nobody is there to be asked: {how} says yes beforehand.")
+        raise FoldlineError(f"{question} {NOT_A_TERMINAL.format(option=option)}")
     sys.stderr.write(f"{with_signs(question)} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""The folder a session is resumed in: known before the first paint, which shows that folder."""
+"""Finds the working folder of a resumed session, before the first paint shows it."""
 
 import json
 import os
@@ -8,94 +8,141 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from foldline.data import EVENTS, archive_dir, data_home, is_kept, real_path, sessions_dir, typed_path
+from foldline.data import (
+    EVENTS,
+    archive_dir,
+    data_home,
+    is_kept,
+    matches_id,
+    real_path,
+    sessions_dir,
+    typed_path,
+)
 from foldline.files import is_file, is_folder, opened
 
+SESSION_MOVED = "This session was recorded in {old}. It continues in {new}."
+USE_FOREIGN_FOLDER = (
+    "Another program recorded this session in {recorded}. "
+    "Continue there instead of in {here}?"
+)
+FOLDER_MISSING = (
+    "The session's folder, {recorded}, no longer exists. Continue in {here}?"
+)
+NOT_RESUMED = (
+    "The session was not resumed. Resume it from the folder where its project is now."
+)
 _LONGEST_HEADER = 64 * 1024
-"""Bytes; a longer one is read with all care."""
-_LEAST_OF_AN_ID = 3
-"""Characters; what less means is for `find_session` to say."""
+"""Maximum size of a header that is read here, in bytes.
+
+Longer headers are read by `read_header`.
+"""
+_SHORTEST_ID = 3
+"""Minimum length of a partial id. `find_session` rejects shorter ones."""
 
 
 def folder_of(ref: str, here: Path, ask: Callable[[str], bool] | None = None) -> Path:
-    """The working folder of a session that is resumed from `here`, wherever that is now.
+    """Return the working folder of a session that is resumed from `here`.
 
-    One that came from elsewhere is not believed where that is: the user says, asked by `ask`, or here in the
-    terminal.
+    The recorded folder of an imported session is used only if the user agrees.
+
+    Args:
+        ask: asks the user a yes/no question. By default, the question is asked in the terminal.
 
     Raises:
-        FoldlineError: it is gone, and the user does not want to continue in this one.
+        FoldlineError: the folder no longer exists, and the user declined to continue in `here`.
     """
-    return at_a_glance(ref, here) or _looked_into(ref, here, ask)
+    return quick_folder(ref, here) or _checked_folder(ref, here, ask)
 
 
-def at_a_glance(ref: str, here: Path) -> Path | None:
-    """The folder of a session that was plainly held there, by us; None where that takes a closer look.
+def quick_folder(ref: str, here: Path) -> Path | None:
+    """Return the recorded folder, but only in simple cases.
 
-    What reads sessions takes long to import: here nothing of it is, and it comes after the first paint.
+    This avoids the slow import of the session readers before the first paint.
     """
     with suppress(OSError, ValueError):
         file = _file(ref)
-        header = _header(file) if file is not None else {}
-        held_in, mark = header.get("cwd"), header.get("folder", {})
-        if held_in == real_path(here):
+        if file is None:
+            return None
+        header = _header(file)
+        recorded = header.get("cwd")
+        if recorded == real_path(here):
             return here
-        is_ours = file is not None and "parent" not in header and is_kept(data_home(), file)
-        # A folder that was renamed keeps its inode, and takes its sessions along.
-        may_be_here = not isinstance(mark, dict) or str(mark.get("id")).startswith(f"{here.stat().st_ino:x}-")
-        if is_ours and not may_be_here and isinstance(held_in, str) and os.path.isabs(held_in):  # noqa: PTH117
-            return Path(held_in) if is_folder(held_in) else None
+        identity = header.get("folder", {})
+        if (
+            "parent" in header
+            or not is_kept(data_home(), file)
+            or not isinstance(identity, dict)
+        ):
+            return None
+        # A renamed folder keeps its inode number, which shows that the session belongs to it.
+        is_renamed = str(identity.get("id")).startswith(f"{here.stat().st_ino:x}-")
+        if not is_renamed and isinstance(recorded, str) and os.path.isabs(recorded):  # noqa: PTH117
+            return Path(recorded) if is_folder(recorded) else None
     return None
 
 
 def _file(ref: str) -> Path | None:
-    """The one event file that is meant, by its path, its folder, or an end of its id."""
+    """Return the only event file that `ref` matches.
+
+    `ref` is a path, a folder, or the start or end of an id.
+
+    Returns None if no file matches, or more than one.
+    """
     path = typed_path(ref)
     for file in (path, path / EVENTS):
         if is_file(file):
             return file
-    found = [each for each in _sessions() if each.name.startswith(ref) or each.name.endswith(ref)]
-    exact = [each for each in found if each.name == ref]
-    if len(exact or found) != 1 or not (exact or len(ref) >= _LEAST_OF_AN_ID):
+    folders = [folder for folder in _sessions() if matches_id(folder.name, ref)]
+    exact = [folder for folder in folders if folder.name == ref]
+    if not exact and len(ref) < _SHORTEST_ID:
         return None
-    return Path((exact or found)[0].path, EVENTS)
+    match exact or folders:
+        case [folder]:
+            return Path(folder.path, EVENTS)
+    return None
 
 
 def _sessions() -> "list[os.DirEntry[str]]":
-    """The folders of all sessions that are kept."""
-    found: list[os.DirEntry[str]] = []
+    """Return the folders of all stored sessions."""
+    folders: list[os.DirEntry[str]] = []
     for root in (sessions_dir(data_home()), archive_dir(data_home())):
         if root.is_dir():
-            for folder in os.scandir(root):
-                found += os.scandir(folder.path) if folder.is_dir() else ()
-    return found
+            for project in os.scandir(root):
+                folders += os.scandir(project.path) if project.is_dir() else ()
+    return folders
 
 
 def _header(file: Path) -> dict[str, Any]:
     with opened(file) as events:
         header = json.loads(events.readline(_LONGEST_HEADER))
-    return header if isinstance(header, dict) and header.get("type") == "session" else {}
+    return (
+        header if isinstance(header, dict) and header.get("type") == "session" else {}
+    )
 
 
-def _looked_into(ref: str, here: Path, ask: Callable[[str], bool] | None) -> Path:
+def _checked_folder(ref: str, here: Path, ask: Callable[[str], bool] | None) -> Path:
     from foldline.history import Folder, find_session, read_header
     from foldline.history.origin import is_foreign
     from foldline.protocol import FoldlineError
 
     from .output import confirmed, note
 
-    agreed = ask or partial(confirmed, yes=False, how="y")
+    agrees = ask or partial(confirmed, yes=False, option="a terminal")
     path = find_session(data_home(), ref)
     header = read_header(path)
     place = Folder(here).place(header)
-    if place.tie == "path" and is_foreign(header, path) and str(place.folder) != real_path(here):
-        # Its reads would count as inside, whatever folder somebody else wrote there.
-        question = f"This session was imported, and names {header.cwd}. Let it work there, not in {here}?"
-        return place.folder if agreed(question) else here
+    if (
+        place.tie == "path"
+        and is_foreign(header, path)
+        and str(place.folder) != real_path(here)
+    ):
+        # Another program's file names the folder, and files in it would be read without approval.
+        question = USE_FOREIGN_FOLDER.format(recorded=header.cwd, here=here)
+        return place.folder if agrees(question) else here
     if place.tie is None:
-        question = f"{header.cwd}, where this session was held, is gone. Go on with it in {place.folder}?"
-        if not agreed(question):
-            raise FoldlineError("The session was not resumed: do so in the folder where its project is now.")
-    elif place.tie != "path" and ask is None:  # the chat says so itself
-        note(f"This session was held in {header.cwd}; it continues in {place.folder}.")
+        question = FOLDER_MISSING.format(recorded=header.cwd, here=place.folder)
+        if not agrees(question):
+            raise FoldlineError(NOT_RESUMED)
+    elif place.tie != "path" and ask is None:  # the chat shows its own notice
+        note(SESSION_MOVED.format(old=header.cwd, new=place.folder))
     return place.folder

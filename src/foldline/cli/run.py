@@ -1,4 +1,4 @@
-"""`foldline run`: one prompt without a screen. Progress is sentences, or events as lines of JSON."""
+"""`foldline run`: runs one prompt without a screen, and reports in sentences or JSON lines."""
 
 import asyncio
 import os
@@ -13,31 +13,61 @@ from foldline.agent import Agent
 from foldline.agent.approvals import Policy
 from foldline.agent.plan import read_plan
 from foldline.agent.settings import Settings, connect_llm
-from foldline.agent.trust import brought, decide
-from foldline.context.calls import early_end
-from foldline.context.conversation import with_piped
-from foldline.context.numbers import tokens
+from foldline.agent.trust import decide, folder_files
 from foldline.files import read_regular
 from foldline.history import Session, short_id, typed_path
-from foldline.protocol import AssistantMessage, FoldlineError, events, operations, system_words, text_parts
+from foldline.past.describe import describe
+from foldline.protocol import (
+    AssistantMessage,
+    FoldlineError,
+    TextPart,
+    ToolResultMessage,
+    events,
+    operations,
+    system_words,
+    text_parts,
+)
 from foldline.protocol.events import Event
 from foldline.termination import run_async
+from foldline.text.numbers import tokens
+from foldline.text.tags import piped_part
+from foldline.view.calls import early_end
 
-from .agents import Refused, agent_for, chosen_session, claimed
-from .arguments import UsageError
-from .output import Json, entries_of, note, say, say_json
-from .resume import instead
+from .agents import SessionRefused, agent_for, chosen_session, open_for_writing
+from .arguments import EMPTY_PROMPT, QUOTE_PROMPT, UNKNOWN_ARGUMENT, UsageError
+from .output import Json, entries_of, note, note_session, say, say_json
+from .resume import ask_about_refused
+from .resume_folder import SESSION_MOVED
 from .settings import settings_here
-from .streams import UNREAD, flush_out, forget
+from .streams import UNREAD, discard_stream, flush_out
 
-LIMIT: Final = 3
-"""The exit code of a run that reached one of its bounds."""
+LIMIT = 3
+"""Exit code of a run that has reached a limit."""
 _SUMMED: Final = ("input", "cached", "output", "reasoning")
-"""What the last line of `--json` sums up of the usage."""
-STDIN: Final = "-"
-"""Stands for what is piped in: as the prompt, or behind it as what it is about."""
+"""Usage fields that are summed in the last line of `--json` output."""
+STDIN = "-"
+"""The argument that stands for stdin, either as the prompt or as data after it."""
+TOO_LONG = "stdin has more than 32 MB, more than any model can read. Nothing was sent."
+STDIN_TWICE = (
+    "stdin can be the prompt or be appended to one, not both: write `-` only once."
+)
+EMPTY_ANSWER = "The model returned an empty answer. Try again."
+ONLY_THOUGHT = (
+    "The model only thought and did not answer. "
+    "Give it a smaller task, or choose another model."
+)
+THOUGHT_TOO_LONG = (
+    "The model was stopped while it was still thinking. "
+    "Give it a smaller task, or choose another model."
+)
+NOT_RUN = (
+    "not run, because no one is here to approve it: {call} (--yes allows all calls)."
+)
 MOST_PIPED = 32 * 1024 * 1024
-"""Bytes: more than the largest windows hold (two million tokens, of some ten bytes each)."""
+"""Maximum size of stdin, in bytes.
+
+The largest windows have two million tokens of about ten bytes each.
+"""
 
 
 def run(
@@ -55,113 +85,130 @@ def run(
     strategy: str | None,
     as_json: bool,
 ) -> int:
-    text = _prompt(prompt, piped)
-    given = _answers_in(answers) if answers is not None else []
+    prompt_parts = _prompt_parts(prompt, piped)
+    answer_lines = [] if answers is None else _nonempty_lines(answers)
     if trust:
-        decide(brought(Path.cwd()), "agreed")
+        decide(folder_files(Path.cwd()), "agreed")
     limits: dict[str, Any] = {"limits__turn_steps": max_steps}
     limits |= {f"limits__{name}": value for name, value in limit}
-    # Nobody watches the embedded model write, so it need not be slow.
     settings = settings_here(
         model=model,
         context__window=window,
         compaction__strategy=strategy,
         **limits,
-        offline__pace=0,
+        offline__pace=0,  # no user watches the offline model write
     )
     try:
         session = chosen_session(continues, None)
-    except Refused as refused:
+    except SessionRefused as refused:
         if as_json or STDIN in (prompt, piped):
-            raise  # a program is not asked
-        end = instead(refused)
-        if isinstance(end, int):
-            return end
-        session = claimed(end, refused.folder)
+            raise  # another program is running this and cannot answer
+        fork_or_code = ask_about_refused(refused)
+        if isinstance(fork_or_code, int):
+            return fork_or_code
+        session = open_for_writing(fork_or_code, refused.folder)
     if session.moved_from:
-        note(f"the session {session.id} was held in {session.moved_from}; it continues in {session.cwd}.")
+        note(SESSION_MOVED.format(old=session.moved_from, new=session.cwd))
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
     reporter = JsonLines() if as_json else Sentences()
     return run_async(
-        answer_prompt(session, settings, text, yes=yes, reporter=reporter, plan=plan, answers=given)
+        answer_prompt(
+            session,
+            settings,
+            prompt_parts,
+            yes=yes,
+            reporter=reporter,
+            plan=plan,
+            answers=answer_lines,
+        )
     )
 
 
-def _prompt(prompt: str, piped: str | None) -> str:
-    """The text to send. `PROMPT -` puts what is piped in below the prompt, marked as such."""
+def _prompt_parts(prompt: str, piped: str | None) -> tuple[TextPart, ...]:
+    """Return the parts of the prompt.
+
+    With `PROMPT -`, stdin follows the prompt and is tagged as data.
+    """
     if piped not in (None, STDIN):
-        raise UsageError(f"{piped!r} is not understood: a prompt of several words goes in quotes.")
+        raise UsageError(UNKNOWN_ARGUMENT.format(argument=piped, hint=QUOTE_PROMPT))
     if prompt == STDIN and piped is not None:
-        raise UsageError("What is piped in can be the prompt or stand behind one: `-` counts once.")
-    given = _stdin() if STDIN in (prompt, piped) else ""
-    text = given if prompt == STDIN else prompt
+        raise UsageError(STDIN_TWICE)
+    stdin = _stdin() if STDIN in (prompt, piped) else ""
+    text = stdin if prompt == STDIN else prompt
     if not text.strip():
-        raise UsageError("The prompt is empty: nothing was sent.")
-    return text if piped is None else with_piped(text, given)
+        raise UsageError(EMPTY_PROMPT)
+    parts = text_parts(text)
+    return parts if piped is None else (*parts, piped_part(stdin))
 
 
-def _answers_in(file: str) -> list[str]:
-    """The lines of a file that say something."""
+def _nonempty_lines(file: str) -> list[str]:
     try:
         text = read_regular(typed_path(file)).decode()
     except OSError as error:
-        raise UsageError(f"The answers in {file} cannot be read: {system_words(error)}.") from None
+        raise UsageError(f"{file} cannot be read: {system_words(error)}.") from None
     except UnicodeDecodeError:
-        raise UsageError(f"The answers in {file} are not UTF-8 text.") from None
+        raise UsageError(f"{file} is not UTF-8 text.") from None
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _stdin() -> str:
     data = sys.stdin.buffer.read(MOST_PIPED + 1)
     if len(data) > MOST_PIPED:
-        raise UsageError("More than 32 MB were piped in: no model holds that. Nothing was sent.")
+        raise UsageError(TOO_LONG)
     return data.decode("utf-8", "replace")
 
 
 async def answer_prompt(
     session: Session,
     settings: Settings,
-    text: str,
+    prompt: tuple[TextPart, ...],
     *,
     yes: bool,
     reporter: "Sentences | JsonLines",
     plan: bool = False,
     answers: Sequence[str] = (),
 ) -> int:
-    """The exit code: 0, 3 where a bound was reached, or 141 where nobody reads stdout any more.
+    """Run one turn, and return the exit code: 0, `LIMIT` or `UNREAD`.
 
     Raises:
-        OSError: stdout takes no more, such as on a full disk.
-        FoldlineError: it failed.
+        OSError: writing to stdout failed, for example because the disk is full.
+        FoldlineError: the turn failed.
     """
     llm = connect_llm(settings, os.environ)
     agent = agent_for(session, settings, llm, yes=yes)
     if plan:
-        agent.state.policy = Policy("plan", agent.state.policy.always, agent.state.policy.usual)
-    agent.state.choices.given.extend(answers)
-    agent.state.bounds.then = "`foldline run -c PROMPT` continues, and --limit raises it"
-    output = _WhileRead(reporter)
-    answer, failure = None, None
+        agent.state.policy = Policy(
+            "plan", agent.state.policy.always, agent.state.policy.usual
+        )
+    agent.state.choices.scripted_answers.extend(answers)
+    agent.state.bounds.advice = (
+        "`foldline run -c PROMPT` continues, and --limit raises it"
+    )
+    output = _CancelOnClosedPipe()
+    answer = None
+    failure = None
     try:
         await agent.state.prepare()
-        output.begin(agent)
-        agent.executor.subscribe(output.on_event)
-        agent.executor.subscribe(_declining(agent))
-        answered = await agent.prompt(text)
-        if agent.state.plan_waits:
+        output.report(partial(reporter.begin, agent))
+        agent.executor.subscribe(
+            lambda event: output.report(partial(reporter.on_event, event))
+        )
+        agent.executor.subscribe(_denying(agent))
+        message = await agent.prompt(prompt)
+        if agent.state.ends_with_plan:
             plan_text = await asyncio.to_thread(read_plan, agent.state)
-            answered = answered.model_copy(update={"parts": text_parts(plan_text)})
-        if not answered.text.strip():
-            raise FoldlineError(_without_words(answered))
-        answer = answered
+            message = message.model_copy(update={"parts": text_parts(plan_text)})
+        if not message.text.strip():
+            raise FoldlineError(_empty_answer_error(message))
+        answer = message
         return 0
     except asyncio.CancelledError:
-        if output.lost is None:
+        if output.error is None:
             raise
-        if not isinstance(output.lost, BrokenPipeError):
-            raise output.lost from None
-        forget(sys.stdout)
+        if not isinstance(output.error, BrokenPipeError):
+            raise output.error from None
+        discard_stream(sys.stdout)
         return UNREAD
     except Exception as error:
         failure = error
@@ -170,51 +217,48 @@ async def answer_prompt(
         note(str(error))
         return LIMIT
     finally:
-        output.work_is_over()
+        output.stop_cancelling()
         await agent.aclose()
-        output.end(agent, answer, failure)
+        output.end(partial(reporter.end, agent, answer, failure))
 
 
-def _without_words(answer: AssistantMessage) -> str:
-    """Why a run has nothing to print."""
+def _empty_answer_error(answer: AssistantMessage) -> str:
     if not answer.thinking.strip():
-        return "The model gave an empty answer: try again."
-    cut = ", and was stopped before it answered" if early_end(answer) else ""
-    return f"The model only thought{cut}: ask again, with less to do at a time, or choose another model."
+        return EMPTY_ANSWER
+    return THOUGHT_TOO_LONG if early_end(answer) else ONLY_THOUGHT
 
 
-def _declining(agent: Agent) -> Callable[[Event], None]:
-    """Answer the questions of calls: nobody is here, so what must be approved does not run."""
+def _denying(agent: Agent) -> Callable[[Event], None]:
+    """Return a listener that denies all calls that need approval."""
 
     def on_event(event: Event) -> None:
         if isinstance(event, events.ApprovalRequested):
             agent.executor.submit(
-                operations.Approve(call_id=event.call_id, answer="deny", no_one_to_ask=True)
+                operations.Approve(
+                    call_id=event.call_id, answer="deny", no_one_to_ask=True
+                )
             )
-            asked = " ".join(filter(None, (event.who, event.name, event.title)))
-            note(f"not run, as no person is here to approve it: {asked} (--yes allows all).")
+            call = " ".join(filter(None, (event.who, event.name, event.title)))
+            note(NOT_RUN.format(call=call))
 
     return on_event
 
 
-# --- what is reported --------------------------------------------------------------------------------
+# --- reporters ---------------------------------------------------------------------------------------
 
 
 class Sentences:
-    """Progress on stderr, the final text on stdout."""
-
-    def __init__(self) -> None:
-        self._titles: dict[str, str] = {}
+    """Reports progress on stderr, and the final text on stdout."""
 
     def begin(self, agent: Agent) -> None:
-        pass
+        self._agent = agent
 
     def on_event(self, event: Event) -> None:
         match event:
-            case events.ToolStarted():
-                self._titles[event.call_id] = event.title
-            case events.ToolFinished():
-                note(f"{event.name} {self._titles.pop(event.call_id, '')} · {event.brief}")
+            case events.EntryAppended(entry=ToolResultMessage() as result):
+                session = self._agent.session
+                description = describe(session.projection, result, session.cwd)
+                note(f"{description.kind} {description.line}")
             case events.Retrying():
                 note(str(event))
             case events.Notice():
@@ -225,16 +269,24 @@ class Sentences:
             case _:
                 pass
 
-    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+    def end(
+        self,
+        agent: Agent,
+        answer: AssistantMessage | None,
+        failure: BaseException | None,
+    ) -> None:
         if answer is None:
             return
         if answer.text.strip():
             say(answer.text.rstrip())
-        note(f"session {short_id(agent.session.id)}; `foldline run -c PROMPT` continues it.")
+        note_session(short_id(agent.session.id), "foldline run -c PROMPT")
 
 
 class JsonLines:
-    """Every event on stdout; the first line says which session it is, the last how it ended."""
+    """Reports every event as a line on stdout.
+
+    The first line is `run_started`, and the last is `run_finished`.
+    """
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -258,15 +310,20 @@ class JsonLines:
             self._counts.update(event.usage.model_dump(include={*_SUMMED}))
         self._write(event.model_dump(mode="json"))
 
-    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
-        outcome = "done" if answer is not None else "cancelled" if failure is None else "failed"
+    def end(
+        self,
+        agent: Agent,
+        answer: AssistantMessage | None,
+        failure: BaseException | None,
+    ) -> None:
+        outcome = "failed" if failure else "cancelled"
         self._write(
             {
                 "type": "run_finished",
-                "outcome": outcome,
+                "outcome": "done" if answer else outcome,
                 "session": agent.session.id,
-                "text": answer.text if answer is not None else None,
-                "error": None if failure is None else str(failure),
+                "text": answer.text if answer else None,
+                "error": str(failure) if failure else None,
                 "steps": self._counts["steps"],
                 "usage": {name: self._counts[name] for name in _SUMMED},
             }
@@ -277,43 +334,42 @@ class JsonLines:
         flush_out()
 
 
-class _WhileRead:
-    """A reporter as long as its output is read. Where stdout takes no more, the run is cancelled: it would
-    work on for nobody, and at somebody's cost. Made in the task of that run."""
+class _CancelOnClosedPipe:
+    """Cancels the current task when a report cannot be written to stdout.
 
-    def __init__(self, reporter: Sentences | JsonLines) -> None:
-        self._reporter = reporter
+    If no program reads the output, continuing would only cost money.
+    """
+
+    def __init__(self) -> None:
         self._run = asyncio.current_task()
-        self.lost: OSError | None = None
-        """Why nothing more could be written."""
+        self.error: OSError | None = None
+        """The error of the failed write, if any."""
 
-    def begin(self, agent: Agent) -> None:
-        self._report(partial(self._reporter.begin, agent))
+    def end(self, report: Callable[[], None]) -> None:
+        """Write the last report, unless an earlier one failed.
 
-    def on_event(self, event: Event) -> None:
-        self._report(partial(self._reporter.on_event, event))
-
-    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
-        """Raises:
-        OSError: the answer came, and could not be written.
+        Raises:
+            OSError: writing failed.
         """
-        if self.lost is not None:
-            return
-        try:
-            self._reporter.end(agent, answer, failure)
-        except BrokenPipeError:
-            forget(sys.stdout)  # its reader has seen enough
+        if self.error is None:
+            try:
+                report()
+            except BrokenPipeError:
+                discard_stream(sys.stdout)  # the reader closed the pipe
 
-    def work_is_over(self) -> None:
-        """Only tidying up comes from here on, and is not broken into."""
+    def stop_cancelling(self) -> None:
+        """Stop cancelling the task on errors, because only clean-up remains."""
         self._run = None
 
-    def _report(self, report: Callable[[], None]) -> None:
-        if self.lost is not None:
+    def report(self, report: Callable[[], None]) -> None:
+        """Write a report, unless an earlier one failed."""
+        if self.error is not None:
             return
         try:
             report()
-        except OSError as error:  # not raised here: whoever emits an event has work to finish
-            self.lost = error
+        except OSError as error:
+            self.error = (
+                error  # not raised, because the caller must handle the next event
+            )
             if self._run is not None:
                 self._run.cancel()

@@ -1,79 +1,89 @@
-"""Screens that are opened from the command line: their theme and keys, `foldline open` and `foldline demo`.
+"""Runs `foldline open` and `foldline demo`, and applies the theme and keys of all screens.
 
-The chat imports this before its first paint: whatever is slow is imported in the functions.
+The chat imports this module before its first paint, so slow modules are imported in functions.
 """
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
 
-from foldline.agent.layers import keys_given, theme_name
+from foldline.agent.layers import key_settings, theme_name
 from foldline.data import config_dir
 
 from .arguments import UsageError
 from .streams import has_terminal
 
 if TYPE_CHECKING:
-    from foldline.tui.app import FoldlineApp
-    from foldline.tui.inspector.following import Followed, InspectorApp
+    from foldline.tui.inspector.app import InspectorApp
+    from foldline.tui.inspector.follow import FollowedSession
 
-_FIRST_LINE: Final = 1_000_000
-"""Bytes of a first line that may still be a header."""
+NO_SUCH_THEME = "There is no theme {name!r}. Available: {themes}."
+NEEDS_TERMINAL = "The inspector needs a terminal. Without one, use `foldline view` or `foldline history`."
+_FIRST_LINE = 1_000_000
+"""Maximum size of a session header, in bytes.
+
+A longer first line is not recognised as a header.
+"""
 
 
 # --- themes and keys ----------------------------------------------------------------------------------
 
 
 def own_themes() -> Path:
-    """The folder of the user's own themes; it need not exist."""
+    """Return the folder for the user's themes, which need not exist."""
     return config_dir(os.environ) / "themes"
 
 
 def chosen_theme(option: str | None, cwd: Path) -> str:
-    """The theme's name, from the option or the settings; where neither names one, the terminal decides.
+    """Return the name of the theme to use.
+
+    It is taken from the option, the settings, or the terminal, in this order.
 
     Raises:
-        FoldlineError: there is no such theme, or its file is broken.
+        FoldlineError: the theme does not exist, or its file is invalid.
     """
     from foldline.tui.themes import AUTO, load_theme, load_themes
 
-    named = option or theme_name(cwd, os.environ) or AUTO
-    if load_theme(named, own_themes()) is None:
+    name = option or theme_name(cwd, os.environ) or AUTO
+    if load_theme(name, own_themes()) is None:
         from foldline.protocol import FoldlineError
 
-        known = sorted(theme.name for theme in load_themes(own_themes()))
-        raise FoldlineError(f"There is no theme {named!r}: there are {', '.join(known)}.")
-    return named
+        themes = ", ".join(sorted(theme.name for theme in load_themes(own_themes())))
+        raise FoldlineError(NO_SUCH_THEME, name=name, themes=themes)
+    return name
 
 
 def use_chosen_keys() -> None:
-    """Puts the user's keys in force, before the first screen is made. Looks at no screen.
+    """Apply the user's keys.
+
+    Call this before the first screen is created.
 
     Raises:
-        FoldlineError: the file of settings cannot be read.
+        FoldlineError: the settings file cannot be read.
     """
-    given = keys_given(os.environ)
-    if given:
-        from foldline.tui.keys.table import keymap_of, use
+    keys = key_settings(os.environ)
+    if keys:
+        from foldline.frontend.keymap import keymap_of, use
 
-        use(keymap_of(given))
+        use(keymap_of(keys))
 
 
 def check_chosen_keys() -> None:
-    """Checks the user's keys against the tables of the screens they are for, which takes a moment.
+    """Check the user's keys against the key tables of all screens.
 
     Raises:
-        FoldlineError: there is no such screen, command or key, or two commands share one.
+        FoldlineError: a screen, command or key is unknown.
     """
-    given = keys_given(os.environ)
-    if given:
+    keys = key_settings(os.environ)
+    if keys:
         from foldline.tui.keys.registry import check
 
-        check(given)
+        check(keys)
 
 
-def _prepare(app: "FoldlineApp | InspectorApp", theme: str | None) -> None:
-    """Gives an app that knows the shipped themes only the user's own, and the one that was chosen."""
+def _prepare(app: "InspectorApp", theme: str | None) -> None:
+    """Set an app's theme and the folder of the user's themes."""
     app.themes_dir = own_themes()
     app.use_theme(chosen_theme(theme, Path.cwd()))
 
@@ -84,36 +94,41 @@ def _prepare(app: "FoldlineApp | InspectorApp", theme: str | None) -> None:
 def open_session(source: str, format_name: str | None, theme: str | None) -> int:
     followed, name = _followed(source, format_name)
     if not has_terminal():
-        raise UsageError(
-            "The inspector needs a terminal: `foldline view` and `foldline history` work without one."
-        )
+        raise UsageError(NEEDS_TERMINAL)
     return _inspect(followed, name, theme)
 
 
 def read_along(path: Path, theme: str | None) -> int:
-    """The inspector on the session of ours in this event file, following what others write; its exit code."""
+    """Open the inspector on a session that another process is writing to.
+
+    Returns the exit code.
+    """
     from foldline.history.follower import Follower
 
     return _inspect(Follower(path), path.parent.name, theme)
 
 
-def _inspect(followed: "Followed[Any]", name: str, theme: str | None) -> int:
-    from foldline.tui.inspector.following import FollowingInspector, InspectorApp
+def _inspect(followed: "FollowedSession", name: str, theme: str | None) -> int:
+    from foldline.tui.inspector.app import InspectorApp
+    from foldline.tui.inspector.follow import FollowingInspector
     from foldline.tui.terminal.app import run_app
 
     from .settings import window_of
 
     check_chosen_keys()
     use_chosen_keys()
-    window = window_of(followed.session.projection, followed.session.header.cwd)
-    known = 0 if window.assumed else window.tokens
-    app = InspectorApp(FollowingInspector(followed.session, name, followed, window=known))
+    session = followed.session
+    window = window_of(session.projection, session.header.cwd)
+    window_tokens = 0 if window.assumed else window.tokens
+    app = InspectorApp(
+        FollowingInspector(session, name, followed, window=window_tokens)
+    )
     _prepare(app, theme)
     run_app(app)
     return app.return_code or 0
 
 
-def _followed(source: str, format_name: str | None) -> "tuple[Followed[Any], str]":
+def _followed(source: str, format_name: str | None) -> "tuple[FollowedSession, str]":
     from foldline.formats.reader import Rereader
     from foldline.history.follower import Follower
 
@@ -126,8 +141,8 @@ def _followed(source: str, format_name: str | None) -> "tuple[Followed[Any], str
         if follower.session.damage:
             note(f"{source}: {follower.session.damage}.")
         return follower, path.parent.name if source == path.parent.name else source
-    found = read_source(source, format_name)
-    return Rereader(found.path, format_name, found.session()), found.name
+    session = read_source(source, format_name)
+    return Rereader(session.path, format_name, session.session()), session.name
 
 
 def _is_ours(path: Path) -> bool:
@@ -144,17 +159,34 @@ def _is_ours(path: Path) -> bool:
 # --- foldline demo ------------------------------------------------------------------------------------
 
 
+RECORDED_FOLDER: Final = Path("/home/you/foldline")
+"""The folder in which the recorded session took place. It does not exist."""
+DEMO_NEEDS_TERMINAL: Final = "The demo needs a terminal."
+
+
 def demo(theme: str | None) -> int:
+    """Play the recording in the chat.
+
+    This uses a session that is deleted when the program exits.
+    """
     if not has_terminal():
-        raise UsageError("The demo needs a terminal.")
-    from foldline.tui.demo import DemoApp
+        raise UsageError(DEMO_NEEDS_TERMINAL)
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.demo.replay import recorded_prompts, replaying_agent
     from foldline.tui.terminal.app import run_app
 
     check_chosen_keys()
     use_chosen_keys()
-    app = DemoApp(Path.cwd())
-    _prepare(app, theme)
-    run_app(app)
+    theme_name = chosen_theme(theme, Path.cwd())
+    with TemporaryDirectory(prefix="foldline-demo-") as home:
+        app = FoldlineApp(
+            lambda: replaying_agent(RECORDED_FOLDER, Path(home)),
+            root=Path.cwd(),
+            theme=theme_name,
+            prompts=recorded_prompts(),
+            themes_dir=own_themes(),
+        )
+        run_app(app)
     if app.failure is not None:
         from .output import note
 

@@ -1,11 +1,9 @@
-"""`foldline sessions`, `rename`, `fork`, `archive` and `delete`: the sessions that are kept."""
+"""`foldline sessions`, `rename`, `fork`, `archive` and `delete`: list and manage sessions."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
-from foldline.context.numbers import many, tokens
 from foldline.history import (
     Folder,
     Session,
@@ -23,16 +21,17 @@ from foldline.history import (
     utc_now,
 )
 from foldline.history.children import tree_of
-from foldline.history.meta import clip_cells
 from foldline.termination import run_async
+from foldline.text.numbers import many, tokens
 
 from .arguments import UsageError
 from .output import (
+    COPIED,
     WIDE,
     Cell,
     Column,
-    Field,
     Json,
+    Row,
     Table,
     confirmed,
     entries_of,
@@ -41,51 +40,72 @@ from .output import (
     say_json,
     say_table,
     shown_folder,
-    sized_cell,
-    table_of,
+    title_cell,
     width,
+    without_empty_columns,
 )
 
 # --- foldline sessions -------------------------------------------------------------------------------
 
 
-def sessions(everywhere: bool, archived: bool, limit: int | None, agent: str | None, as_json: bool) -> int:
+def sessions(
+    everywhere: bool,
+    archived: bool,
+    limit: int | None,
+    agent: str | None,
+    as_json: bool,
+) -> int:
     if agent is not None:
-        from .foreign_sessions import foreign_sessions  # the readers come along: of no use to our own
+        from .foreign_sessions import foreign_sessions  # imports all readers
 
         return foreign_sessions(agent, everywhere, archived, limit, as_json)
-    infos = list_sessions(data_home(), None if everywhere else Path.cwd(), archived=archived)
+    infos = list_sessions(
+        data_home(), None if everywhere else Path.cwd(), archived=archived
+    )
     shown = infos[:limit]
     if as_json:
         say_json([session_json(info) for info in shown])
         return 0
     if not infos:
-        what = "archived sessions" if archived else "sessions"
-        option = " --archived" if archived else ""
-        there = f" in this folder; `foldline sessions{option} --all` lists those of all folders"
-        note(f"There are no {what}{'' if everywhere else there}.")
+        archived_word, option = ("archived ", " --archived") if archived else ("", "")
+        hint = (
+            ""
+            if everywhere
+            else f" in this folder; `foldline sessions{option} --all` lists all folders"
+        )
+        note(f"There are no {archived_word}sessions{hint}.")
         return 0
-    say_table(*session_table(shown, width(), utc_now().astimezone(), folders=everywhere))
-    # Why sessions are listed that were not held at this path, folder by folder.
-    for place, tie in dict.fromkeys((info.moved_from, info.tie) for info in shown if info.moved_from):
+    say_table(
+        *session_table(shown, width(), utc_now().astimezone(), folders=everywhere)
+    )
+    # Explain, folder by folder, why sessions recorded at other paths are listed.
+    for old_path, tie in dict.fromkeys(
+        (info.moved_from, info.tie) for info in shown if info.moved_from
+    ):
         if tie == "identity":
-            note(f"This folder was {place} before: its sessions are listed, too.")
+            note(RENAMED.format(folder=old_path))
         else:
-            gone = f"{place} is gone, and this folder has its name"
-            note(f"{gone}: its sessions are listed, but it may be another.")
+            note(SAME_NAME.format(folder=old_path))
     if older := len(infos) - len(shown):
-        note(f"{older} older {'one was' if older == 1 else 'ones were'} left out (--limit).")
+        note(NOT_LISTED.format(sessions=many(older, "older session")))
     return 0
+
+
+RENAMED = (
+    "This folder used to be {folder}. The sessions recorded there are listed, too."
+)
+SAME_NAME = "{folder} no longer exists. Its sessions are listed, because this folder has the same name."
+NOT_LISTED = "{sessions} not listed (--limit)."
 
 
 # --- foldline rename, fork ---------------------------------------------------------------------------
 
 
 def rename(source: str, title: list[str], as_json: bool) -> int:
-    """Gives a session another title, as one more entry of its history."""
+    """Append a title entry to a session."""
     entry = title_entry(" ".join(title))
     if entry is None:
-        raise UsageError("The title is empty: nothing was renamed.")
+        raise UsageError("The title is empty, so nothing was renamed.")
     session = Session.open(find_session(data_home(), source))
     before = session.meta().title
     try:
@@ -94,23 +114,36 @@ def rename(source: str, title: list[str], as_json: bool) -> int:
     finally:
         session.close()
     if as_json:
-        say_json({"id": session.id, "title": entry.title, "before": before, "path": str(session.path)})
+        say_json(
+            {
+                "id": session.id,
+                "title": entry.title,
+                "before": before,
+                "path": str(session.path),
+            }
+        )
         return 0
-    was = f" (before: {before})" if before and before != entry.title else ""
-    say(f"{short_id(session.id)} is called “{entry.title}” now{was}.")
+    old_title = f" (before: “{before}”)" if before and before != entry.title else ""
+    say(f"{short_id(session.id)} is now called “{entry.title}”{old_title}.")
     return 0
 
 
-def fork(source: str, at: int | None, as_json: bool) -> int:
-    """Makes a new session that begins with the entries of another one, up to any of them."""
-    session = Session.open(find_session(data_home(), source))
-    place = Folder(Path.cwd()).place(session.header)
-    folder = place.folder if place.tie is not None else session.cwd
-    copy = run_async(session.copy(cwd=folder, until=at))
+def stored_copy(session: Session, folder: str | Path, until: int | None) -> Session:
+    """Copy a session's entries, up to the index `until`, to a new session on disk."""
+    copy = run_async(session.copy(cwd=folder, until=until))
     try:
         copy.save_meta()
     finally:
         copy.close()
+    return copy
+
+
+def fork(source: str, at: int | None, as_json: bool) -> int:
+    """Copy a session's entries, up to the index `at`, to a new session."""
+    session = Session.open(find_session(data_home(), source))
+    place = Folder(Path.cwd()).place(session.header)
+    folder = session.cwd if place.tie is None else place.folder
+    copy = stored_copy(session, folder, at)
     index = copy.entries[-1].index if copy.entries else None
     if as_json:
         say_json(
@@ -120,65 +153,81 @@ def fork(source: str, at: int | None, as_json: bool) -> int:
         return 0
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
-    upto = f"up to entry {index}" if index is not None else "which is empty"
-    say(f"{copy.id}: {entries_of(len(copy.entries))} of {session.id}, {upto}.")
-    note(f"`foldline -r {short_id(copy.id)}` continues it in {copy.cwd}. The other one stays as it is.")
+    end = "which is empty" if index is None else f"up to entry {index}"
+    say(f"{copy.id}: {entries_of(len(copy.entries))} of {session.id}, {end}.")
+    ref = short_id(copy.id)
+    note(COPIED.format(ref=ref, folder=copy.cwd, original="The original"))
     return 0
 
 
 # --- foldline archive, delete ------------------------------------------------------------------------
 
+ARCHIVED = "{ref} is archived. Run `foldline archive --back {ref}` to restore it."
+LISTED_AGAIN = "{ref} is no longer archived."
+DELETE_QUESTION = "Delete {ref} ({details}) permanently?"
+
 
 def archive_sessions(sources: list[str], back: bool, as_json: bool) -> int:
-    """Leaves sessions out of the lists from now on, or lists them again."""
+    """Archive sessions. With `back`, restore them from the archive."""
     home = data_home()
     paths = dict.fromkeys(find_session(home, source) for source in sources)
     moved: list[Path] = []
-    try:  # one that cannot be moved does not keep back what was done before it
+    try:  # even after a failure, report the sessions that were already moved
         for path in paths:
             moved.append(unarchive(home, path) if back else archive(home, path))
             ref = short_id(path.parent.name)
             if back and not as_json:
-                say(f"{ref} is among the sessions again.")
+                say(LISTED_AGAIN.format(ref=ref))
             elif not as_json:
-                say(f"{ref} is archived: `foldline archive --back {ref}` lists it again.")
+                say(ARCHIVED.format(ref=ref))
     finally:
         if as_json:
-            say_json([{"id": path.parent.name, "archived": not back, "path": str(path)} for path in moved])
+            say_json(
+                [
+                    {"id": path.parent.name, "archived": not back, "path": str(path)}
+                    for path in moved
+                ]
+            )
     return 0
 
 
 def delete_sessions(sources: list[str], yes: bool, as_json: bool) -> int:
-    """Deletes sessions for good, after a question."""
+    """Delete sessions permanently.
+
+    Unless `yes` is set, the user must confirm each deletion.
+    """
     home = data_home()
     paths = dict.fromkeys(find_session(home, source) for source in sources)
-    gone: list[Json] = []
-    try:  # one that cannot be deleted does not keep back what was done before it
+    deletions: list[Json] = []
+    try:  # even after a failure, report the sessions that were already deleted
         for info in [info_of(home, path) for path in paths]:
-            if not confirmed(delete_question(info), yes=yes, how="--yes"):
-                note(f"{short_id(info.id)} stays.")
+            if not confirmed(delete_question(info), yes=yes, option="--yes"):
+                note(f"{short_id(info.id)} was not deleted.")
                 continue
-            done = delete(home, info.path)
-            gone.append({"id": info.id, "folder": str(done.folder), "files": done.files, "size": done.size})
+            deleted = delete(home, info.path)
+            folder = str(deleted.folder)
+            deletions.append(
+                {
+                    "id": info.id,
+                    "folder": folder,
+                    "files": deleted.files,
+                    "size": deleted.size,
+                }
+            )
             if not as_json:
-                say(f"Deleted {info.id}: {done.folder}, {many(done.files, 'file')}.")
+                say(f"Deleted {info.id}: {folder}, {many(deleted.files, 'file')}.")
     finally:
         if as_json:
-            say_json(gone)
+            say_json(deletions)
     return 0
 
 
 # --- a list of sessions -------------------------------------------------------------------------------
 
-_VERY_WIDE: Final = 140
-"""Columns of the terminal from which a table shows more."""
-_DAMAGED_TITLE: Final = 24
-"""Cells of the title of a damaged session, so that what is wrong with it has room."""
-
 
 def session_json(info: SessionInfo) -> Json:
     return {
-        **{name: getattr(info.meta, name) for name in _OF_META},
+        **{name: getattr(info.meta, name) for name in _META_FIELDS},
         "id": info.id,
         "path": info.path,
         "archived": info.archived,
@@ -188,7 +237,7 @@ def session_json(info: SessionInfo) -> Json:
     }
 
 
-_OF_META: Final = (
+_META_FIELDS = (
     "title", "cwd", "entries", "tokens", "updated_at", "model", "note", "first_prompt", "last_prompt", "size",
     "created_at",
 )  # fmt: skip
@@ -198,67 +247,60 @@ def subagents_of(info: SessionInfo) -> int:
     return sum(1 for _ in tree_of(info.path)) - 1
 
 
-def session_table(infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool) -> Table:
-    """Columns and rows of a list in so many terminal cells: what matters first, more where there is room.
+def session_table(
+    infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool
+) -> Table:
+    """Return a session list's columns and rows.
 
-    `folders`: whether it is of several folders.
+    Args:
+        width: width of the table, in cells.
+        folders: whether to show each session's folder.
     """
-    moved = any(info.moved_from for info in infos)
-    subagents = {info.path: subagents_of(info) for info in infos}
-    wide, very_wide = width >= WIDE, width >= _VERY_WIDE
+    wide = width >= WIDE
     path_cells = 36 if wide else 20
-    fields: list[Field[SessionInfo]] = [
-        (True, Column("id"), lambda info: short_id(info.id)),
-        (True, Column("written"), lambda info: Cell(age(info.meta.updated_at, now), "muted")),
-        (True, Column("entries", right=True), lambda info: str(info.meta.entries)),
-        (
-            any(subagents.values()),
-            Column("subagents", right=True),
-            lambda info: str(subagents[info.path] or ""),
-        ),
-        (
-            True,
-            Column("tokens", right=True),
-            lambda info: tokens(info.meta.tokens) if info.meta.tokens else "",
-        ),
-        (very_wide, Column("size", right=True), lambda info: Cell(sized_cell(info.meta.size), "muted")),
-        (wide, Column("model", most=24), lambda info: info.meta.model),
-        (
-            not (wide or folders or moved),
-            Column("model", most=16),
-            lambda info: info.meta.model.rsplit("/", 1)[-1],
-        ),
-        (folders, Column("folder", most=path_cells), lambda info: shown_folder(info.meta.cwd, path_cells)),
-        (
-            moved and not folders,
-            Column("moved from", most=path_cells),
-            lambda info: Cell(shown_folder(info.moved_from, path_cells), "altered"),
-        ),
-        (True, Column("title", grows=True), _title_cell),
-        (very_wide, Column("last prompt", most=min(60, width - 110)), _last_prompt),
+    columns = [
+        Column("id"),
+        Column("written"),
+        Column("entries", right=True),
+        Column("subagents", right=True),
+        Column("tokens", right=True),
+        Column("model", most=24),
+        Column("folder", most=path_cells),
+        Column("moved from", most=path_cells),
+        Column("title", grows=True),
     ]
-    return table_of(fields, infos)
-
-
-def _last_prompt(info: SessionInfo) -> Cell:
-    meta = info.meta
-    return Cell("" if meta.last_prompt in (meta.title, meta.first_prompt) else meta.last_prompt, "muted")
+    rows: list[Row] = []
+    for info in infos:
+        meta = info.meta
+        moved_from = "" if folders else info.moved_from
+        rows.append(
+            [
+                short_id(info.id),
+                Cell(age(meta.updated_at, now), "muted"),
+                str(meta.entries),
+                str(subagents_of(info) or ""),
+                tokens(meta.tokens) if meta.tokens else "",
+                meta.model if wide else "",
+                shown_folder(meta.cwd, path_cells) if folders else "",
+                Cell(shown_folder(moved_from, path_cells), "altered"),
+                _title_cell(info),
+            ]
+        )
+    return without_empty_columns(columns, rows)
 
 
 def _title_cell(info: SessionInfo) -> Cell:
-    """The title of a session; of a damaged one, what is wrong with it, too."""
-    damage = info.meta.note.replace(str(info.path), "its file").replace(str(info.path.parent), "its folder")
-    if not damage:
-        return Cell(info.meta.title or "(nothing said yet)")
-    title = clip_cells(info.meta.title, _DAMAGED_TITLE)
-    return Cell(f"{title}: {damage}" if title else damage, "alert")
+    """Return a cell with a session's title and damage."""
+    damage = info.meta.note.replace(str(info.path), "its file").replace(
+        str(info.path.parent), "its folder"
+    )
+    return title_cell(info.meta.title, damage, "(no prompt yet)")
 
 
 def delete_question(info: SessionInfo) -> str:
     meta = info.meta
-    known = [
-        entries_of(meta.entries) if info.readable else "unreadable",
-        f"last written {age(meta.updated_at, utc_now().astimezone())}",
-        *([f"“{meta.title}”"] if meta.title else []),
-    ]
-    return f"Delete {short_id(info.id)} ({', '.join(known)}) for good?"
+    entries = entries_of(meta.entries) if info.readable else "unreadable"
+    details = [entries, f"last written {age(meta.updated_at, utc_now().astimezone())}"]
+    if meta.title:
+        details.append(f"“{meta.title}”")
+    return DELETE_QUESTION.format(ref=short_id(info.id), details=", ".join(details))

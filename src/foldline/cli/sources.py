@@ -1,12 +1,11 @@
-"""Sessions named on a command line: a file, a folder or an id. And new files with copies of them."""
+"""Reads the sessions named on a command line, and writes copies of them."""
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foldline.context.projection import Projection, project
-from foldline.data import archive_dir, sessions_dir
+from foldline.data import is_kept
 from foldline.files import is_folder
 from foldline.formats import file_in, file_of, read_foreign, session_file
 from foldline.formats.base import Digests, ForeignChild, ForeignSession
@@ -24,73 +23,103 @@ from foldline.history import (
 )
 from foldline.history.children import child_events, named_child, tree_of
 from foldline.history.paths import write_new
-from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry
+from foldline.protocol import (
+    Compaction,
+    Entry,
+    FoldlineError,
+    SessionHeader,
+    dump_entry,
+)
+from foldline.view.projection import Projection, project
 
 from .output import note
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A session that was read, from any format."""
+class SourceSession:
+    """A session that was read from a file of any format."""
 
     name: str
-    """Its name in sentences: the path or id on the command line."""
+    """The session's name in messages.
+
+    This is its path or id, as given on the command line.
+    """
     path: Path
-    """The file it was read from."""
+    """The file that the session was read from."""
     format: str
     header: SessionHeader
     entries: list[Entry]
     damage: Damage
     subagents: tuple[ForeignChild, ...] = ()
-    """Subagents read from the same file. Those of a session of ours are in its folder."""
+    """Subagents that were read from the same file.
+
+    Empty for a Foldline session, whose subagents are stored in its folder.
+    """
     digests: Digests | None = None
-    """The result of checking a file's digests, for formats that have any."""
+    """The result of checking the file's digests.
+
+    None for formats without digests.
+    """
     projection: Projection | None = None
-    """That of all entries, if it was needed to read them."""
+    """The projection of all entries, if the reader has already built it."""
 
     @property
-    def ours(self) -> bool:
-        """Whether entries can be appended: not to other agents' files."""
+    def is_foldline(self) -> bool:
+        """Whether this is a Foldline session.
+
+        Other agents' sessions are read-only.
+        """
         return self.format == "foldline"
 
     @property
     def folder(self) -> Path | None:
-        """The folder of a session of ours."""
-        return self.path.parent if self.ours and self.path.name == EVENTS else None
+        """The folder of a Foldline session."""
+        return (
+            self.path.parent if self.is_foldline and self.path.name == EVENTS else None
+        )
 
-    def below(self) -> tuple[ForeignChild, ...]:
-        """Return its subagents, with theirs.
+    def children(self) -> tuple[ForeignChild, ...]:
+        """Return the session's subagents. Each has its own subagents.
 
         Raises:
-            FoldlineError: one cannot be read.
+            FoldlineError: a subagent's session cannot be read.
         """
-        return self.subagents if self.folder is None else subagents_of(self.path, self.entries)
+        return (
+            self.subagents
+            if self.folder is None
+            else subagents_of(self.path, self.entries)
+        )
 
-    def tree(self) -> Iterator["Source"]:
-        """Yield it and all subagents below it."""
+    def tree(self) -> Iterator["SourceSession"]:
+        """Yield this session, then the sessions of all subagents below it."""
         yield self
-        for child in self.below():
-            path = self.path / child.id if self.folder is None else child_events(self.path, child.id)
+        for child in self.children():
+            path = (
+                self.path / child.id
+                if self.folder is None
+                else child_events(self.path, child.id)
+            )
             yield from _source(f"{self.name}/{child.id}", path, child.session).tree()
 
     def project(self) -> Projection:
         return self.projection or project(self.entries)
 
     def session(self) -> Session:
-        """Return the session for reading only."""
+        """Return a read-only session."""
         return Session.from_entries(self.header, self.entries, damage=self.damage)
 
 
-def read_source(ref: str, format_name: str | None = None) -> Source:
-    """Read the session `FILE|ID`. Damage and other notes go to stderr.
+def read_source(ref: str, format_name: str | None = None) -> SourceSession:
+    """Read the session that `FILE|ID` names.
+
+    The reader's notes, for example on damage, are printed on stderr.
 
     Raises:
-        FoldlineError: no session, or more than one, matches, or it cannot be read.
+        FoldlineError: no session or more than one session matches, or the session cannot be read.
     """
     path = path_of(ref)
-    home = data_home()
-    if format_name is None and any(map(path.is_relative_to, (sessions_dir(home), archive_dir(home)))):
-        format_name = "foldline"  # even a damaged file there is ours
+    if format_name is None and is_kept(data_home(), path):
+        format_name = "foldline"  # even if the file is damaged
     session = read_foreign(path, format_name)
     for sentence in session.notes:
         note(f"{ref}: {sentence}")
@@ -98,8 +127,8 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
     return _source(name, path, session)
 
 
-def _source(name: str, path: Path, session: ForeignSession) -> Source:
-    return Source(
+def _source(name: str, path: Path, session: ForeignSession) -> SourceSession:
+    return SourceSession(
         name,
         path,
         session.format,
@@ -113,14 +142,18 @@ def _source(name: str, path: Path, session: ForeignSession) -> Source:
 
 
 def path_of(ref: str) -> Path:
-    """Return the file of the session `FILE|ID`.
+    """Return the file of the session that `FILE|ID` names.
 
     Raises:
-        FoldlineError: no session, or more than one, matches.
+        FoldlineError: no session or more than one session matches.
     """
     path = typed_path(ref)
     if ref and os.path.lexists(file_of(path)):
-        return _child_path(path.parent, path.name) if path.parent.name == EVENTS else session_file(path)
+        return (
+            _child_path(path.parent, path.name)
+            if path.parent.name == EVENTS
+            else session_file(path)
+        )
     folder = path.parent
     if ref and is_folder(folder) and (file := file_in(folder)):
         return _child_path(file, path.name)
@@ -135,18 +168,27 @@ def path_of(ref: str) -> Path:
 
 
 def _child_path(session: Path, child: str) -> Path:
-    """Return a subagent's own file, or `session/child`."""
+    """Return a subagent's own file.
+
+    If subagents have no files of their own, returns the path `session/child`.
+    """
     below = {path.parent.name: path for path in tree_of(session) if path != session}
-    return below[named_child(session.parent.name, child, below)] if below else session / child
+    return (
+        below[named_child(session.parent.name, child, below)]
+        if below
+        else session / child
+    )
 
 
 def write_copy(
     path: Path, header: SessionHeader, entries: Sequence[Entry], compaction: Compaction
 ) -> Compaction:
-    """Write entries and a compaction to a new file. Return the compaction.
+    """Write entries and a compaction to a new file.
+
+    Returns the compaction with its index.
 
     Raises:
-        FoldlineError: the file exists already, or the disk refused.
+        FoldlineError: the file already exists, or writing to disk failed.
     """
     now = utc_now()
     last = entries[-1].index if entries else -1

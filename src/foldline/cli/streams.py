@@ -1,17 +1,20 @@
-"""The standard streams as the shell left them: closed, of another encoding, full, or read by nobody any more.
+"""Safe use of the standard streams.
 
-Imports next to nothing: the front door needs it before anything else.
+The streams may be closed, may not be UTF-8, and may fail on writing. This module imports very little, because
+the command line needs it before all others.
 """
 
 import os
 import sys
 
-TYPE_CHECKING = False  # That of `typing`, as in `foldline`.
+TYPE_CHECKING = (
+    False  # stands in for `typing.TYPE_CHECKING`, as `typing` is slow to import
+)
 if TYPE_CHECKING:
     from typing import TextIO
 
 UNREAD = 141
-"""The exit code where stdout was closed while the model still worked: as of a shell's SIGPIPE, 128 + 13."""
+"""Exit code if stdout was closed during a run: 128 + SIGPIPE, as in shells."""
 
 
 def has_terminal() -> bool:
@@ -19,14 +22,17 @@ def has_terminal() -> bool:
 
 
 def open_closed_streams() -> None:
-    """A stream that was closed before we came (`>&-`) leads nowhere, and no file of ours takes its place."""
+    """Open closed standard streams (`>&-`) on the null device.
+
+    Otherwise, files opened later would get the descriptors of the standard streams.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def write_utf8() -> None:
-    """Both streams are UTF-8, whatever the locale says: what is shown is anything but ASCII."""
+    """Set both output streams to UTF-8, regardless of the locale."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -37,7 +43,8 @@ def write_out(text: str) -> None:
     """Write to stdout.
 
     Raises:
-        OSError: it takes no more: `BrokenPipeError` where nobody reads it. Its `filename` says `stdout`.
+        OSError: writing failed. The error's `filename` is `stdout`. For a closed pipe, this is a
+            `BrokenPipeError`.
     """
     try:
         sys.stdout.write(text)
@@ -46,10 +53,10 @@ def write_out(text: str) -> None:
 
 
 def write_data(data: bytes) -> None:
-    """Write bytes to stdout as they are.
+    """Write bytes to stdout unchanged.
 
     Raises:
-        OSError: as with `write_out`.
+        OSError: writing failed, as with `write_out`.
     """
     flush_out()
     try:
@@ -60,10 +67,10 @@ def write_data(data: bytes) -> None:
 
 
 def flush_out() -> None:
-    """What was written to stdout is on its way.
+    """Flush stdout.
 
     Raises:
-        OSError: as with `write_out`.
+        OSError: flushing failed, as with `write_out`.
     """
     try:
         sys.stdout.flush()
@@ -71,20 +78,23 @@ def flush_out() -> None:
         raise _of_stdout(error) from None
 
 
-def write_beside(text: str) -> None:
-    """Write to stderr; where that takes none, such as on a full disk, it is not said. The result counts."""
+def write_error(text: str) -> None:
+    """Write to stderr, ignoring errors like a full disk."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        forget(sys.stderr)
+        discard_stream(sys.stderr)
 
 
-def forget(stream: "TextIO") -> None:
-    """What the stream could not write goes nowhere, so that the interpreter does not fail on it at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+def discard_stream(stream: "TextIO") -> None:
+    """Redirect a failed stream to the null device.
+
+    The interpreter's flush at exit then succeeds.
+    """
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, stream.fileno())
+    os.close(null_device)
 
 
 def _of_stdout(error: OSError) -> OSError:

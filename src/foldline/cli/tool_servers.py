@@ -1,4 +1,4 @@
-"""`foldline mcp login NAME` and `logout NAME`: a tool server at an address that wants people to sign in."""
+"""`foldline mcp login NAME` and `logout NAME`: sign in to a tool server, or sign out."""
 
 import asyncio
 from pathlib import Path
@@ -11,31 +11,38 @@ from .agents import tool_servers
 from .output import note
 from .settings import settings_here
 
+NO_SERVERS = "There is no MCP server {name!r}. None is set up: see docs/extending.md."
+NO_SUCH_SERVER = "There is no MCP server {name!r}. Available: {servers}."
+
 
 def sign(action: Literal["login", "logout"], name: str) -> int:
     servers = tool_servers(settings_here(), Path.cwd())
-    known = {} if servers is None else servers.by_name
-    if servers is None or name not in known:
-        there = f"There are: {', '.join(known)}." if known else "None is set up: see docs/mcp.md."
-        raise FoldlineError(f"There is no MCP server {name!r}. {there}")
+    if servers is None:
+        raise FoldlineError(NO_SERVERS, name=name)
+    if name not in servers.by_name:
+        available = ", ".join(servers.by_name)
+        raise FoldlineError(NO_SUCH_SERVER, name=name, servers=available)
     if action == "login":
         return asyncio.run(_log_in(servers, name))
     try:
-        note(
-            f"You are signed out of {name}."
-            if known[name].sign_out()
-            else f"You were not signed in to {name}."
-        )
+        was_signed_in = servers.by_name[name].sign_out()
     except OSError as error:
-        raise FoldlineError(f"You could not be signed out of {name}: {system_words(error)}.") from None
+        raise FoldlineError(
+            f"Signing out of {name} failed: {system_words(error)}."
+        ) from None
+    note(
+        f"You have been signed out of {name}."
+        if was_signed_in
+        else f"You were not signed in to {name}."
+    )
     return 0
 
 
 async def _log_in(servers: ToolServers, name: str) -> int:
     servers.tell = note
     try:
-        state = await servers.restart(name)
-        note(f"{name}: {state}.")
+        server = await servers.restart(name)
+        note(f"{name}: {server}.")
+        return 0 if server.state == "connected" else 1
     finally:
         await servers.aclose()
-    return 0 if state.state == "connected" else 1

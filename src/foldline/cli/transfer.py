@@ -1,4 +1,4 @@
-"""`foldline import`, `export` and `handoff`: sessions of other agents brought in, ours written for others."""
+"""`foldline import`, `export` and `handoff`: convert sessions to and from other formats."""
 
 import os
 import sys
@@ -6,76 +6,110 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from foldline.agent.api_keys import mask_of
-from foldline.context.harmless import with_signs
 from foldline.data import real_path
 from foldline.files import is_file, is_folder
 from foldline.formats.bundle import BUNDLED, unpack
-from foldline.formats.export import Original, destination, export_format, only_view, uncompacted
+from foldline.formats.export import (
+    Original,
+    destination,
+    export_format,
+    only_view,
+    uncompacted,
+)
 from foldline.formats.handoff import hand_over
 from foldline.formats.subagents import keep_subagents, originals_of
 from foldline.history import short_id
 from foldline.history.children import tree_of
 from foldline.history.contents import share_files
 from foldline.history.paths import holds_home, with_tilde, write_new
+from foldline.text.harmless import with_signs
 
 from .arguments import UsageError
-from .output import entries_of, note, say, say_json
-from .sources import Source, read_source
+from .output import COPIED, entries_of, note, say, say_json
+from .sources import SourceSession, read_source
 from .streams import write_data, write_out
 
 # --- foldline import ---------------------------------------------------------------------------------
 
 
 def import_session(source: str, as_json: bool, format_name: str | None) -> int:
-    """Copies another agent's session, or ours as one file, into one that can be continued."""
-    from foldline.termination import run_async  # brings asyncio along
+    """Import a session.
 
-    found = read_source(source, format_name)
-    recorded = found.header.cwd
-    folder = folder_held(recorded)
-    session = found.session()
+    The source is an exported session or another agent's session, which is copied to a new session.
+    """
+    from foldline.termination import run_async  # slow, as it imports asyncio
+
+    original = read_source(source, format_name)
+    recorded = original.header.cwd
+    folder = session_folder(recorded)
+    session = original.session()
     session.mask = mask_of(os.environ)
-    copy = run_async(session.copy(cwd=folder, named=real_path(folder) != real_path(Path.cwd())))
+    copy = run_async(
+        session.copy(cwd=folder, named=real_path(folder) != real_path(Path.cwd()))
+    )
     try:
         assert copy.path is not None
-        keep_subagents(found.below(), copy.path, str(folder), session.mask)
-        bring_along(found, copy.path)
+        keep_subagents(original.children(), copy.path, str(folder), session.mask)
+        copy_kept_files(original, copy.path)
         copy.save_meta()
     finally:
         copy.close()
     if as_json:
         say_json(
-            {"id": copy.id, "format": found.format, "entries": len(copy.entries), "cwd": str(folder),
+            {"id": copy.id, "format": original.format, "entries": len(copy.entries), "cwd": str(folder),
              "path": str(copy.path)}
         )  # fmt: skip
         return 0
-    say(f"{copy.id}: {entries_of(len(copy.entries))} of {found.name} ({found.format}).")
+    say(
+        f"{copy.id}: {entries_of(len(copy.entries))} of {original.name} ({original.format})."
+    )
     if str(folder) != recorded:
-        was = f"{recorded} is not here" if recorded else "It names no folder"
-        if recorded and holds_home(Path(recorded)):
-            was = f"It names {recorded}, in which nobody should work without being asked"
-        note(f"{was}: the session belongs to {folder} now.")
-    note(f"`foldline -r {short_id(copy.id)}` in {folder} continues it. {source} stays as it is.")
+        reason = NO_FOLDER
+        if recorded:
+            reason = CONTAINS_HOME if holds_home(Path(recorded)) else FOLDER_MISSING
+        note(f"{reason.format(recorded=recorded)}. {NEW_FOLDER.format(folder=folder)}")
+    ref = short_id(copy.id)
+    note(COPIED.format(ref=ref, folder=folder, original=source))
     return 0
 
 
-def bring_along(found: Source, events: Path) -> None:
-    """Copies the whole outputs and kept contents that lie beside the session, or are packed with it; those of
-    its subagents, too."""
-    if found.folder is not None:
-        for each in tree_of(events):
-            share_files(found.folder / each.parent.relative_to(events.parent), each.parent)
-    elif found.format == BUNDLED and is_file(found.path):
-        damaged = unpack(found.path, events.parent)
+NO_FOLDER = "The session does not name a folder"
+CONTAINS_HOME = "Its folder, {recorded}, contains your home folder"
+FOLDER_MISSING = "Its folder, {recorded}, does not exist here"
+NEW_FOLDER = "The session now belongs to {folder}."
+NOT_FOR_TERMINALS = (
+    "A {title} cannot be printed to a terminal. Write it to a new file with --out."
+)
+HANDED_OVER = "Wrote {path}. {source} is unchanged. To continue the session, run:"
+
+
+def copy_kept_files(original: SourceSession, events: Path) -> None:
+    """Copy the stored outputs and file contents of a session and its subagents."""
+    if original.folder is not None:
+        for path in tree_of(events):
+            share_files(
+                original.folder / path.parent.relative_to(events.parent), path.parent
+            )
+    elif original.format == BUNDLED and is_file(original.path):
+        damaged = unpack(original.path, events.parent)
         if damaged:
-            note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
+            note(f"{original.name}: damaged files not imported: {', '.join(damaged)}.")
 
 
-def folder_held(recorded: str) -> Path:
-    """Where the session was held, if that is a folder here that is worked in; else the current one."""
-    held = Path(recorded)
-    is_here = bool(recorded) and held.is_absolute() and is_folder(held)
-    return held if is_here and not holds_home(held) else Path.cwd()
+def session_folder(recorded: str) -> Path:
+    """Return the recorded folder.
+
+    Returns the current folder instead if the recorded folder does not exist or contains the user's home.
+    """
+    folder = Path(recorded)
+    if (
+        recorded
+        and folder.is_absolute()
+        and is_folder(folder)
+        and not holds_home(folder)
+    ):
+        return folder
+    return Path.cwd()
 
 
 # --- foldline export ---------------------------------------------------------------------------------
@@ -95,11 +129,14 @@ def export(
     out = None if out == "-" else out
     to_stdout = out is None and not as_json
     if to_stdout and not form.is_text and sys.stdout.isatty():
-        raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
-    found = read_source(source, format_name)
-    path = None if to_stdout else destination(out, form, found.header.id)
-    original = original_of(found, redact=redact)
-    original = only_view(original) if view else uncompacted(original) if whole else original
+        raise UsageError(NOT_FOR_TERMINALS.format(title=form.title))
+    session = read_source(source, format_name)
+    path = None if to_stdout else destination(out, form, session.header.id)
+    original = original_of(session, redact=redact)
+    if view:
+        original = only_view(original)
+    elif whole:
+        original = uncompacted(original)
     exported = form.write(original)
     notes = say_notes(original, exported.notes)
     if path is None:
@@ -112,30 +149,42 @@ def export(
              "entries": len(original.entries), "notes": notes}
         )  # fmt: skip
     else:
-        say(f"{path}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
+        say(
+            f"{path}: {entries_of(len(original.entries))} of {session.name} ({form.title})."
+        )
     return 0
 
 
-def original_of(found: Source, *, redact: bool) -> Original:
-    children = originals_of(found.below(), found.path if found.folder else None)
-    original = Original(found.header, found.entries, found.project(), found.folder, children=children)
+def original_of(session: SourceSession, *, redact: bool) -> Original:
+    children = originals_of(
+        session.children(), session.path if session.folder else None
+    )
+    projection = session.project()
+    original = Original(
+        session.header, session.entries, projection, session.folder, children=children
+    )
     if redact:
-        from foldline.formats.redaction import redacted  # its detectors cost time
+        from foldline.formats.redaction import redacted  # slow to import
 
         original = redacted(original)
     return original
 
 
 def say_notes(original: Original, notes: Sequence[str]) -> list[str]:
-    """Says, and returns, what was masked and what else is to be known of an export."""
-    said = [*([str(original.redactor)] if original.redactor else []), *notes]
-    for sentence in said:
+    """Print and return the notes on an export, redactions first."""
+    sentences = list(notes)
+    if original.redactor:
+        sentences.insert(0, str(original.redactor))
+    for sentence in sentences:
         note(sentence)
-    return said
+    return sentences
 
 
 def say_data(data: bytes) -> None:
-    """The export itself, byte for byte; to a terminal without what would act on it."""
+    """Write the exported bytes to stdout.
+
+    If stdout is a terminal, control characters are replaced.
+    """
     if sys.stdout.isatty():
         write_out(with_signs(data.decode("utf-8", "replace")))
     else:
@@ -145,15 +194,25 @@ def say_data(data: bytes) -> None:
 # --- foldline handoff --------------------------------------------------------------------------------
 
 
-def handoff(source: str, to: str, redact: bool, as_json: bool, format_name: str | None) -> int:
-    """Writes a session where another agent looks for its own, and prints the command that resumes it."""
-    found = read_source(source, format_name)
-    original, folder = original_of(found, redact=redact), folder_held(found.header.cwd)
-    handed = hand_over(original, to, real_path(folder))
-    notes = say_notes(original, handed.notes)
+def handoff(
+    source: str, to: str, redact: bool, as_json: bool, format_name: str | None
+) -> int:
+    """Write a session in another agent's format, and print the command that resumes it there."""
+    session = read_source(source, format_name)
+    original = original_of(session, redact=redact)
+    result = hand_over(original, to, real_path(session_folder(session.header.cwd)))
+    notes = say_notes(original, result.notes)
     if as_json:
-        say_json({"agent": to, "path": str(handed.path), "command": handed.command, "notes": notes})
+        say_json(
+            {
+                "agent": to,
+                "path": str(result.path),
+                "command": result.command,
+                "notes": notes,
+            }
+        )
     else:
-        note(f"{with_tilde(str(handed.path))} is written; {source} stays as it is. This goes on with it:")
-        say(handed.command)
+        path = with_tilde(str(result.path))
+        note(HANDED_OVER.format(path=path, source=source))
+        say(result.command)
     return 0

@@ -1,81 +1,106 @@
-"""`foldline view`: the view of the model, now or at an earlier moment. `foldline history`: every entry."""
+"""`foldline view` and `history`: print the model's view and all entries.
 
-from collections.abc import Mapping, Sequence
+The view can be shown at any point in the history.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from foldline.context.budget import Size
-from foldline.context.cache_use import cache_uses
-from foldline.context.calls import paired, subject_of
-from foldline.context.compactions import sizes_words
-from foldline.context.language import within_frame
-from foldline.context.moments import at_request, report_at, size_at
-from foldline.context.numbers import many, percent, tokens
-from foldline.context.permissions import approval_words
-from foldline.context.projection import Projection, project
-from foldline.context.proof import RecordedRequest, proof_of
-from foldline.context.tokens import message_tokens
-from foldline.context.view import ViewItem
-from foldline.context.weight import MESSAGES_ONLY, Weight, agent_report, entry_weight, item_weight, view_size
-from foldline.history import clip_cells
 from foldline.llm.base import OFFLINE
+from foldline.past.cache_use import CacheUse, cache_uses
+from foldline.past.describe import (
+    Description,
+    describe,
+    size_words,
+    summary_words,
+)
+from foldline.past.moments import at_request, report_at, size_at
+from foldline.past.proof import Proof, proof_of
 from foldline.protocol import (
     CLAUDE_CODE,
-    Approval,
-    AssistantMessage,
     BaseMessage,
-    Checkpoint,
-    Clear,
     Compaction,
-    Edit,
     Entry,
     FoldlineError,
-    ImagePart,
-    ModelChange,
-    NoticeRecord,
     RequestRecord,
-    Revert,
-    Subagent,
-    SystemMessage,
-    Title,
-    ToolCallPart,
     ToolResultMessage,
-    Undo,
-    Usage,
-    UserMessage,
+)
+from foldline.text.numbers import many, percent, tokens
+from foldline.view.budget import Size
+from foldline.view.calls import paired
+from foldline.view.items import FateKind, ViewItem
+from foldline.view.projection import Projection, project
+from foldline.view.state_signs import STATE_SIGNS
+from foldline.view.tokens import message_tokens
+from foldline.view.weight import (
+    MESSAGES_ONLY,
+    agent_report,
+    entry_weight,
+    item_weight,
+    view_size,
 )
 
-from .output import Cell, Column, Style, note, say, say_heading, say_json, say_legend, say_table
+from .output import (
+    Cell,
+    Column,
+    Style,
+    note,
+    say,
+    say_heading,
+    say_json,
+    say_legend,
+    say_table,
+)
 from .settings import Window, window_of
-from .sources import Source, read_source
+from .sources import SourceSession, read_source
 from .stats import cache_json
 
 if TYPE_CHECKING:
     from foldline.llm.responses import Rendering
 
 
-def view(source: str, at: int | None, request: int | None, as_json: bool, format_name: str | None) -> int:
-    """Print the view now, after entry `at`, or of one request."""
+def view(
+    source: str,
+    at: int | None,
+    request: int | None,
+    as_json: bool,
+    format_name: str | None,
+) -> int:
+    """Print a view.
+
+    This is the current view, the view after entry `at`, or the view that a request sent.
+    """
     session = read_source(source, format_name)
     if request is not None:
-        return _view_request(session, request, as_json)
-    projection = session.project() if at is None else project(entries_until(session, at))
-    moment = "now" if at is None else f"entry {at}"
-    _show(ShownView(session, projection, moment, view_size(projection), agent_report(projection)), as_json)
-    return 0
+        shown = _at_request(session, request)
+    else:
+        entries = session.entries if at is None else entries_until(session, at)
+        projection = session.project() if at is None else project(entries)
+        moment = "now" if at is None else f"entry {at}"
+        size = view_size(projection)
+        shown = ShownView(session, projection, moment, size, agent_report(projection))
+    if as_json:
+        say_json(shown.json())
+    else:
+        _say_view(shown)
+    if shown.sent is None or shown.sent.proof.holds:
+        return 0
+    note(f"{shown.sent.name} is not proved: {shown.sent.proof}.")
+    return 1
 
 
 def history(source: str, as_json: bool, format_name: str | None) -> int:
-    """Print every entry with its state."""
+    """Print all entries with their states."""
     session = read_source(source, format_name)
     projection = session.project()
     if not as_json:
         _say_history(session, projection)
         return 0
-    naming = Naming(session.header.cwd, projection)
     for entry in session.entries:
         fate = projection.fate(entry.index)
         weight = history_weight(projection, entry)
+        description = describe(projection, entry, session.header.cwd)
         line = {
             "index": entry.index,
             "type": entry.type,
@@ -84,125 +109,149 @@ def history(source: str, as_json: bool, format_name: str | None) -> int:
             "tokens": weight.tokens,
             "estimated": weight.estimated,
             "at": entry.at,
-            "preview": naming.preview(entry),
+            "preview": description.line,
         }
         say_json(line, pretty=False)
     return 0
 
 
-def entries_until(session: Source, at: int | None) -> list[Entry]:
-    """Return the entries up to index `at`, or all of them."""
-    if at is None:
-        return session.entries
+NO_SUCH_ENTRY = "{name} has no entry {at}: its entries are 0 to {last}."
+RECONSTRUCTED = (
+    "{name} does not record requests. This one is reconstructed from the history."
+)
+UNKNOWN_DIALECT = (
+    "Unknown dialect {dialect!r}: the messages are shown in OpenAI's format."
+)
+REPORTED = "Request size, as reported by the agent: {size}."
+ITEMS_WITHOUT = "Items are counted {without}."
+
+
+def entries_until(session: SourceSession, at: int) -> list[Entry]:
     last = session.entries[-1].index if session.entries else -1
     if not 0 <= at <= last:
-        raise FoldlineError(f"{session.name} has no entry {at}: its entries are 0 to {last}.")
+        raise FoldlineError(NO_SUCH_ENTRY, name=session.name, at=at, last=last)
     return [entry for entry in session.entries if entry.index <= at]
 
 
 # --- a view -------------------------------------------------------------------------------------------
 
 
+class SentView(NamedTuple):
+    """The recorded request that sent a view."""
+
+    number: int
+    record: RequestRecord
+    proof: Proof
+    cache: CacheUse | None
+
+    @property
+    def name(self) -> str:
+        return f"Request {self.number} (entry {self.record.index})"
+
+    def json(self) -> dict[str, object]:
+        record = self.record
+        cache = {} if self.cache is None else {"cache": cache_json(self.cache)}
+        return {
+            "number": self.number,
+            "entry": record.index,
+            "model": record.model,
+            "dialect": record.dialect,
+            "digest": record.digest,
+            "proved": self.proof.holds,
+            **cache,
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class ShownView:
-    """A view that is printed."""
+    """A view to print, with its session and size."""
 
-    session: Source
+    session: SourceSession
     projection: Projection
     moment: str
     size: Size
     report: int
-    """Tokens of another agent's newest request, as reported; 0 if unknown."""
+    """The number of tokens reported for another agent's newest request, or 0 if unknown."""
+    sent: SentView | None = None
 
     @property
     def window(self) -> Window:
         return window_of(self.projection, self.session.header.cwd)
 
-    def json(self, rendering: "Rendering | None") -> dict[str, object]:
+    def json(self) -> dict[str, object]:
+        rendering = None
+        sent: dict[str, object] = {}
+        if self.sent is not None:
+            rendering = _rendering_of(self.sent.record)
+            sent = {"request": self.sent.json()}
+        elif self.projection.meter.is_foreign:
+            rendering = _agent_rendering()
         shown = view_json(self.projection, self.window, self.size, rendering)
-        return {**shown, "agent_tokens": self.report}
+        return {**shown, "agent_tokens": self.report, **sent}
 
 
-def _show(shown: ShownView, as_json: bool) -> None:
-    if as_json:
-        say_json(shown.json(_agent_rendering() if shown.projection.of_agent else None))
-    else:
-        _say_view(shown)
+def _at_request(session: SourceSession, number: int) -> ShownView:
+    """Return the view that a request sent.
 
-
-def _view_request(session: Source, request: int, as_json: bool) -> int:
+    Without a record of the request, the view is reconstructed.
+    """
     now = session.project()
-    count = len(now.requests)
-    if not 1 <= request <= count:
-        known = f"its requests are 1 to {count}" if count else "no request was ever sent from it"
-        raise FoldlineError(f"{session.name} has no request {request}: {known}.")
-    moment = at_request(now, request)
-    size = size_at(now, moment)
+    count = len(now.meter.requests)
+    if not 1 <= number <= count:
+        valid_range = (
+            f"its requests are 1 to {count}" if count else "it has not sent any"
+        )
+        raise FoldlineError(f"{session.name} has no request {number}: {valid_range}.")
+    moment = at_request(now, number)
     report = report_at(now, moment)
-    if moment.sent is not None:
-        return _show_recorded(session, now, moment.sent, size, report, as_json)
-    note(f"{session.name} does not record requests: this one is reconstructed from the history.")
-    projection = project(session.entries[: moment.length])
-    _show(ShownView(session, projection, moment.name, view_size(projection), report), as_json)
-    return 0
-
-
-def _show_recorded(
-    session: Source, now: Projection, sent: RecordedRequest, size: Size | None, report: int, as_json: bool
-) -> int:
-    """Print a recorded request. Return 1 if it is not proved."""
-    proof, projection = proof_of(sent, session.entries)
-    record = sent.record
-    cache = next((use for use in cache_uses(now) if use.number == sent.number), None)
-    words = (f"request {sent.number} to {record.model}", "proved" if proof.holds else "not proved")
-    moment = ", ".join((*words, str(cache)) if cache else words)
-    shown = ShownView(session, projection, moment, size or view_size(projection), report)
-    if as_json:
-        about = {
-            "number": sent.number,
-            "entry": record.index,
-            "model": record.model,
-            "dialect": record.dialect,
-            "digest": record.digest,
-            "proved": proof.holds,
-        }
-        if cache:
-            about["cache"] = cache_json(cache)
-        say_json({**shown.json(_rendering_of(record)), "request": about})
-    else:
-        _say_view(shown)
-    if proof.holds:
-        return 0
-    note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
-    return 1
+    if moment.recorded is None:
+        note(RECONSTRUCTED.format(name=session.name))
+        then = project(session.entries[: moment.length])
+        return ShownView(session, then, moment.name, view_size(then), report)
+    proof, then = proof_of(moment.recorded, session.entries)
+    record = moment.recorded.record
+    cache = next((use for use in cache_uses(now) if use.number == number), None)
+    proved = "proved" if proof.holds else "not proved"
+    name = f"{moment.name} to {record.model}, {proved}"
+    if cache:
+        name += f", {cache}"
+    size = size_at(now, moment) or view_size(then)
+    sent = SentView(number, record, proof, cache)
+    return ShownView(session, then, name, size, report, sent)
 
 
 def _agent_rendering() -> "Rendering":
-    """Return the rendering in the roles of another agent."""
+    """Return a rendering that uses another agent's roles."""
     from foldline.formats.writers.openai import as_sent
 
     return as_sent
 
 
 def _rendering_of(record: RequestRecord) -> "Rendering | None":
-    """Return the rendering of a request; None for an unknown dialect."""
+    """Return the rendering that was used for a request.
+
+    Returns None for an unknown dialect.
+    """
     from foldline.llm.responses import rendering_named
 
     if record.dialect == CLAUDE_CODE:
         return _agent_rendering()
     rendering = rendering_named(record.dialect, record.model)
     if rendering is None and record.dialect not in ("", OFFLINE):
-        note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
+        note(UNKNOWN_DIALECT.format(dialect=record.dialect))
     return rendering
 
 
 def view_json(
-    projection: Projection, window: Window, size: Size, rendering: "Rendering | None" = None
+    projection: Projection,
+    window: Window,
+    size: Size,
+    rendering: "Rendering | None" = None,
 ) -> dict[str, object]:
-    """Return the view for programs: messages and items.
+    """Return the `--json` object for a view, with messages and items.
 
     Args:
-        rendering: of the API that the messages are for; OpenAI chat messages by default.
+        rendering: converts messages to the format of an API. By default, the format is that of OpenAI chat.
     """
     from foldline.llm.responses import as_openai
 
@@ -233,59 +282,63 @@ def _say_view(shown: ShownView) -> None:
     projection = shown.projection
     items = projection.view
     if not items:
-        note(f"{shown.session.name}: nothing is in the view, {shown.moment}.")
+        note(f"{shown.session.name}: the view is empty ({shown.moment}).")
         return
     size = shown.size
     window = shown.window
-    fill = f"{tokens(size.tokens, estimated=size.estimated)} of {window}"
+    fill = f"{size_words(size)} of {window}"
     share = percent(size.tokens, window.tokens)
-    say_heading(f"{shown.session.name} · LLM view, {shown.moment} · {len(items)} items · {fill} {share}")
-    if shown.report:
-        sent = f"{tokens(shown.report)} of {window} {percent(shown.report, window.tokens)}"
-        say(f"Its agent's request: {sent}, as reported. The items are counted {MESSAGES_ONLY}.")
-    naming = Naming(shown.session.header.cwd, projection)
-    messages = [item.message for item in items]
-    rows = []
-    for place, item in enumerate(items):
-        cells = _entry_cells(naming, messages, place, item_weight(projection, item), _covered(item))
-        mark = _mark("summarised" if item.written else item.fate, pinned=item.pinned, is_summary=item.written)
-        rows.append([mark, str(item.index), *cells])
-    columns = (
-        Column("state"),
-        Column("no.", right=True),
-        Column("kind", most=16),
-        Column("item", grows=True),
+    say_heading(
+        f"{shown.session.name} · LLM view, {shown.moment} · {len(items)} items · {fill} {share}"
     )
-    say_table((*columns, *_END_COLUMNS), rows)
+    if shown.report:
+        sent = (
+            f"{tokens(shown.report)} of {window} {percent(shown.report, window.tokens)}"
+        )
+        say(REPORTED.format(size=sent))
+        say(ITEMS_WITHOUT.format(without=MESSAGES_ONLY))
+    rows = []
+    for item in items:
+        message = item.message
+        description = describe(projection, message, shown.session.header.cwd)
+        fate: FateKind = "summarised" if item.written else item.fate
+        if item.written:
+            words = summary_words(projection, item)
+            description = Description("summary", words)
+        mark = _mark(fate, pinned=item.pinned, is_summary=item.written)
+        cells = _entry_cells(
+            projection, message, description, item_weight(projection, item)
+        )
+        rows.append([mark, str(item.index), *cells])
+    say_table(
+        (
+            _STATE,
+            _INDEX,
+            Column("kind", most=16),
+            Column("item", grows=True),
+            *_END_COLUMNS,
+        ),
+        rows,
+    )
     say_legend(LEGEND)
-
-
-def _covered(item: ViewItem) -> str:
-    """Entries behind a summary: `of 118, 119–351: `."""
-    if not item.covers:
-        return ""
-    spans = [str(first) if first == last else f"{first}–{last}" for first, last in item.covers]
-    if len(spans) > 4:
-        spans = [*spans[:3], f"… {spans[-1]}"]
-    return f"of {', '.join(spans)}: "
 
 
 # --- a history ----------------------------------------------------------------------------------------
 
 
-def history_weight(projection: Projection, entry: Entry) -> Weight:
-    """Return the weight of a message, or a compaction's text."""
+def history_weight(projection: Projection, entry: Entry) -> Size:
+    """Return the weight of a message, or of the text written by a compaction."""
     match entry:
         case BaseMessage():
             return entry_weight(projection, entry)
         case Compaction():
             new = sum(message_tokens(piece.message) for piece in entry.written)
-            return Weight(round(new * projection.scale), estimated=True)
+            return Size(round(new * projection.meter.scale), estimated=True)
         case _:
-            return Weight(0, estimated=False)
+            return Size(0, estimated=False)
 
 
-def _say_history(session: Source, projection: Projection) -> None:
+def _say_history(session: SourceSession, projection: Projection) -> None:
     entries = session.entries
     if not entries:
         note(f"{session.name} has no entries.")
@@ -297,21 +350,23 @@ def _say_history(session: Source, projection: Projection) -> None:
         session.name,
         f"{len(entries)} entries",
         many(compactions, "compaction") if compactions else "never compacted",
-        f"{tokens(report)} tokens in its agent's last request" if report else "",
-        f"{len(projection.view)} items in the view, {tokens(size.tokens, estimated=size.estimated)} tokens",
+        f"{tokens(report)} tokens in the agent's last request" if report else "",
+        f"{len(projection.view)} items in the view, {size_words(size)} tokens",
     ]
-    say_heading(_joined(*parts))
-    naming = Naming(session.header.cwd, projection)
+    say_heading(" · ".join(filter(None, parts)))
     rows = []
-    for place, entry in enumerate(entries):
+    for entry in entries:
         fate = projection.fate(entry.index)
         by = Cell("" if fate.by is None else str(fate.by), "muted")
-        cells = _entry_cells(naming, entries, place, history_weight(projection, entry))
+        description = describe(projection, entry, session.header.cwd)
+        weight = history_weight(projection, entry)
+        cells = _entry_cells(projection, entry, description, weight)
         rows.append([_mark(fate.kind), by, str(entry.index), *cells])
+    by_column = Column("by", right=True)
     columns = (
-        Column("state"),
-        Column("by", right=True),
-        Column("no.", right=True),
+        _STATE,
+        by_column,
+        _INDEX,
         Column("type", most=16),
         Column("entry", grows=True),
     )
@@ -321,175 +376,45 @@ def _say_history(session: Source, projection: Projection) -> None:
 
 # --- rows of a table ----------------------------------------------------------------------------------
 
-PREVIEW_CELLS: Final = 160
-"""Most cells of one entry's text: wider than any terminal."""
-OUTCOME_CELLS: Final = 24
-_END_COLUMNS: Final = (Column("outcome"), Column("tokens", right=True))
-_MARKS: Final[Mapping[str, tuple[str, str, Style | None]]] = {
-    "live": ("L", "┃", None),
-    "clipped": ("C", "╏", "altered"),
-    "hidden": ("H", "╏", "altered"),
-    "summarised": ("S", "┊", "compacted"),
-    "truncated": ("T", " ", "muted"),
-    "reverted": ("R", " ", "muted"),
-    "cleared": ("X", " ", "muted"),
-    "dropped": ("D", " ", "muted"),
-    "aside": (" ", " ", "muted"),
-}
-LEGEND: Final = (
+_STATE = Column("state")
+_INDEX = Column("no.", right=True)
+_END_COLUMNS: Final = (Column("outcome", most=24), Column("tokens", right=True))
+_STYLES: Final[Mapping[str, Style]] = {"╏": "altered", "┊": "compacted", " ": "muted"}
+"""Styles of the signs in the gutter."""
+LEGEND = (
     "┃ verbatim  ╏ changed  ┊ in a summary  * pinned  ~ estimated\n"
     "L live  C clipped  H hidden  S summarised  T truncated  R reverted  X cleared  D dropped"
 )
 
 
-def _mark(fate: str, *, pinned: bool = False, is_summary: bool = False) -> Cell:
-    """State and gutter: `L┃`. A summary has no letter."""
-    letter, line, style = _MARKS[fate]
-    return Cell(f" {' ' if is_summary else letter}{line}{'*' if pinned else ''}", style)
+def _mark(fate: FateKind, *, pinned: bool = False, is_summary: bool = False) -> Cell:
+    """Return the cell for an item's state and gutter, for example `L┃`.
+
+    A summary has no letter.
+    """
+    letter, sign, _ = STATE_SIGNS[fate]
+    text = f" {' ' if is_summary else letter}{sign}{'*' if pinned else ''}"
+    return Cell(text, _STYLES.get(sign))
 
 
 def _entry_cells(
-    naming: "Naming", entries: Sequence[Entry], place: int, weight: Weight, prefix: str = ""
+    projection: Projection, entry: Entry, description: Description, weight: Size
 ) -> list[Cell | str]:
-    """Return kind, text, outcome and size of an entry."""
-    entry = entries[place]
-    is_failed = isinstance(entry, ToolResultMessage) and entry.is_error
+    """Return the cells for an entry's kind, title, outcome and size."""
+    kind = description.kind
+    if isinstance(entry, ToolResultMessage):
+        is_last = projection.group(entry.index)[-1] == entry.index
+        kind = f"{'└' if is_last else '├'} {kind}"
     has_size = weight.tokens or isinstance(entry, BaseMessage)
     return [
-        Cell(_kind_label(entries, place), _label_style(entry)),
-        prefix + naming.about(entry),
-        Cell(_outcome(entry), "alert" if is_failed else "muted"),
-        Cell(tokens(weight.tokens, estimated=weight.estimated) if has_size else "", "muted"),
+        Cell(kind, _kind_style(entry)),
+        description.title,
+        Cell(description.outcome, "alert" if description.failed else "muted"),
+        Cell(size_words(weight) if has_size else "", "muted"),
     ]
 
 
-def _kind_label(entries: Sequence[Entry], place: int) -> str:
-    """Return an entry's kind; for a result, its tool's name."""
-    match entries[place]:
-        case ToolResultMessage() as result:
-            is_last = place + 1 >= len(entries) or not isinstance(entries[place + 1], ToolResultMessage)
-            return f"{'└' if is_last else '├'} {clip_cells(result.name or 'tool', 14)}"
-        case SystemMessage(origin="summary"):
-            return "summary"
-        case UserMessage(origin="machine"):
-            return "machine"
-        case entry:
-            return clip_cells(entry.type, 16)
-
-
-def _label_style(entry: Entry) -> Style | None:
+def _kind_style(entry: Entry) -> Style | None:
     if isinstance(entry, BaseMessage):
         return "bold" if entry.type == "user" else None
     return "compacted" if isinstance(entry, Compaction) else "muted"
-
-
-class Naming:
-    """Names entries, in order: a result is named after its call. Paths below `cwd` are relative."""
-
-    def __init__(self, cwd: str, projection: Projection) -> None:
-        self._projection = projection
-        self._below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
-        self._calls: dict[str, ToolCallPart] = {}
-
-    def preview(self, entry: Entry) -> str:
-        """Return an entry on one line with its outcome."""
-        return _joined(self.about(entry), _outcome(entry))
-
-    def about(self, entry: Entry) -> str:
-        """Return an entry's first line, or its call's subject."""
-        return clip_cells(self._about(entry), PREVIEW_CELLS)
-
-    def _about(self, entry: Entry) -> str:
-        match entry:
-            case ToolResultMessage():
-                call = self._calls.get(entry.call_id)
-                return self._title(call) if call else _first_line(entry.text)
-            case AssistantMessage():
-                self._calls |= {call.call_id: call for call in entry.calls}
-                return self._answer(entry)
-            case SystemMessage(origin="summary"):
-                return _first_note(within_frame(entry.text))
-            case BaseMessage():
-                return _message(entry)
-            case Compaction():
-                size = sizes_words(self._projection, entry, "tokens")
-                return _joined(size, entry.reason, _first_note(entry.summary))
-            case _:
-                return _marker(entry)
-
-    def _answer(self, answer: AssistantMessage) -> str:
-        if answer.text.strip():
-            return _message(answer)
-        calls = ", ".join(f"{call.name} {self._title(call)}".strip() for call in answer.calls)
-        thought = _first_line(answer.thinking)
-        return calls or answer.error or (f"({thought})" if thought else "")
-
-    def _title(self, call: ToolCallPart) -> str:
-        return _first_line(subject_of(call).text).removeprefix(self._below)
-
-
-def _message(message: BaseMessage) -> str:
-    images = sum(isinstance(part, ImagePart) for part in message.parts)
-    shown = f"[{many(images, 'image')}] " if images else ""
-    return shown + _first_line(message.text)
-
-
-def _outcome(entry: Entry) -> str:
-    """Return the end of a tool call in a few words."""
-    if not isinstance(entry, ToolResultMessage):
-        return ""
-    brief = entry.details.brief or _first_line(entry.text)
-    if entry.is_error and "✗" not in brief:
-        brief = f"{brief} ✗"
-    return clip_cells(brief, OUTCOME_CELLS)
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
-
-
-def _first_note(summary: str) -> str:
-    """Return the first line of a summary that is not a heading."""
-    return _first_line("\n".join(line for line in summary.splitlines() if not line.startswith("#")))
-
-
-def _marker(entry: Entry) -> str:
-    match entry:
-        case RequestRecord():
-            usage = entry.usage or Usage(input=entry.estimated, source="estimated")
-            size = tokens(usage.input, estimated=usage.source == "estimated")
-            return _joined(entry.model, f"{size} tokens", entry.error or entry.stop_reason)
-        case Title():
-            return entry.title
-        case ModelChange():
-            return entry.model
-        case NoticeRecord():
-            return entry.text
-        case Approval():
-            return approval_words(entry)
-        case Subagent():
-            return _joined(entry.agent, entry.child, entry.title)
-        case _:
-            return _change(entry)
-
-
-def _change(entry: Entry) -> str:
-    match entry:
-        case Undo():
-            return f"entry {entry.target} undone"
-        case Checkpoint():
-            return f"checkpoint {entry.id}"
-        case Revert(moment=int() as moment):
-            return f"to the branch of entry {moment}"
-        case Revert():
-            return f"back to checkpoint {entry.checkpoint}"
-        case Clear():
-            return "view cleared"
-        case Edit():
-            return f"{entry.action} {entry.target}"
-        case _:
-            return ""
-
-
-def _joined(*parts: str | None) -> str:
-    return " · ".join(part for part in parts if part)

@@ -1,7 +1,7 @@
-"""How a view is rewritten: strategies, the engine that runs them, and the prompts they use.
+"""Compaction: strategies that rewrite a view, the engine that runs them, and their prompts.
 
-What it offers is in `api`, imported when one of its names is first asked for: a program that has its own
-messages compacted (`compressor`) needs half of the modules.
+The public names are those of `api`. They are imported on first access, because `compressor` needs only half
+of the modules.
 """
 
 TYPE_CHECKING = False

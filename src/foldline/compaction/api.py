@@ -1,13 +1,17 @@
-"""All that `foldline.compaction` offers: strategies, the engine that runs them, and the prompts they use."""
+"""The public names of `foldline.compaction`: strategies, the engine that runs them, and prompts."""
 
-from .automation import compaction_undone, kind_of, largest_items, no_request_since_compaction, pause_reason
+from .automation import (
+    compaction_undone,
+    kind_of,
+    largest_items,
+    no_request_since_compaction,
+    pause_reason,
+)
 from .engine import WORTH_WHILE, Plan, RedraftOptions, plan, plan_early, propose
 from .fallbacks import WORDS
-from .hierarchical import HierarchicalCompaction
-from .ladder import LadderCompaction
 from .ledger import SessionLedger
-from .price import idle_gain, step_growth, steps_until_full, tier_gain
-from .proposal import Outline, Proposal
+from .price import step_growth, steps_until_full, tier_gain
+from .proposal import CompactionSizes, Proposal
 from .registry import (
     BUILT_IN,
     DEFAULT,
@@ -20,15 +24,16 @@ from .registry import (
     strategy_for,
     strategy_name,
 )
-from .selection import ImportanceCompaction, SemanticCompaction
-from .simple import (
-    AdaptiveCompaction,
-    DigestCompaction,
-    HidingThenSummaryCompaction,
-    SimpleCompaction,
-    ToolResultHidingCompaction,
-    TruncateTurns,
-)
+from .strategies.adaptive import AdaptiveCompaction
+from .strategies.digest import DigestCompaction
+from .strategies.hide import ToolResultHidingCompaction, with_hidden_results
+from .strategies.hide_then_summary import HidingThenSummaryCompaction
+from .strategies.hierarchical import HierarchicalCompaction
+from .strategies.importance import ImportanceCompaction
+from .strategies.ladder import LadderCompaction
+from .strategies.semantic import SemanticCompaction
+from .strategies.simple import SimpleCompaction
+from .strategies.summary import SummaryCompaction
 from .strategy import (
     CompactionContext,
     CompactionFailed,
@@ -37,7 +42,7 @@ from .strategy import (
     Progress,
     load_prompt,
 )
-from .summary import SummaryCompaction
+from .truncation import TruncateTurns
 
 __all__ = [
     "BUILT_IN",
@@ -47,6 +52,7 @@ __all__ = [
     "AdaptiveCompaction",
     "CompactionContext",
     "CompactionFailed",
+    "CompactionSizes",
     "CompactionStrategy",
     "Dependencies",
     "DigestCompaction",
@@ -55,7 +61,6 @@ __all__ = [
     "HierarchicalCompaction",
     "ImportanceCompaction",
     "LadderCompaction",
-    "Outline",
     "Plan",
     "Progress",
     "Proposal",
@@ -70,7 +75,6 @@ __all__ = [
     "check_strategy",
     "compaction_undone",
     "dependencies",
-    "idle_gain",
     "kind_of",
     "largest_items",
     "load_prompt",
@@ -86,4 +90,5 @@ __all__ = [
     "strategy_for",
     "strategy_name",
     "tier_gain",
+    "with_hidden_results",
 ]

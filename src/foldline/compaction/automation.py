@@ -1,61 +1,99 @@
-"""When automatic compaction stops until the user acts, and what is named then. Pure."""
+"""Decides when automatic compaction pauses until the user acts. Pure."""
 
-from foldline.context.outline import CompactionOutline, MessageOutline
-from foldline.context.projection import Projection
-from foldline.context.view import ViewItem
-from foldline.context.view_state import ViewMarker
-from foldline.protocol import BaseMessage, Entry, Revert, ToolCallPart, ToolResultMessage, Undo
+from foldline.protocol import (
+    BaseMessage,
+    Entry,
+    Revert,
+    ToolCallPart,
+    ToolResultMessage,
+    Undo,
+)
+from foldline.view.items import ViewItem
+from foldline.view.outline import CompactionOutline, MessageOutline
+from foldline.view.projection import Projection
+from foldline.view.state import ViewMarker
 
+FREED_LITTLE = "Two compactions in a row freed little."
+SAME_STEPS = "Two compactions in a row compacted the same steps, so the agent is going in circles."
 INEFFECTIVE = 0.9
-"""A compaction that leaves more than this share of the view was of no use."""
+"""A compaction is considered useless if it leaves more than this fraction of the view."""
 
 
 def pause_reason(projection: Projection) -> str:
-    """Why automatic compaction stops, as a sentence; empty where it does not.
+    """Return the reason why automatic compaction pauses; empty if it does not pause.
 
-    The two newest changes of the view are automatic compactions that were of no use, or compacted the same
-    messages: another would loop. A change by hand since is the user acting (docs/design/invariants.md).
+    Automatic compaction pauses if the two newest changes of the view are automatic compactions that freed
+    little or compacted the same messages, because a third one would start a loop. Any manual change of the
+    view resumes it (docs/design/invariants.md).
     """
-    newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
+    markers = [marker for marker in projection.markers if not _is_dmail(marker)]
     compactions = [
-        marker for marker in newest if isinstance(marker, CompactionOutline) and marker.reason != "manual"
+        marker for marker in markers[-2:] if isinstance(marker, CompactionOutline)
     ]
+    compactions = [marker for marker in compactions if marker.reason != "manual"]
     if len(compactions) < 2:
         return ""
-    if all(each.tokens_after > INEFFECTIVE * each.tokens_before for each in compactions):
-        return "Two compactions in a row freed little."
-    if _covered_the_same(projection, *compactions):
-        return "Two compactions in a row compacted the same steps: the work goes round in circles."
-    return ""
+    if all(map(_freed_little, compactions)):
+        return FREED_LITTLE
+    return SAME_STEPS if _covered_the_same(projection, *compactions) else ""
 
 
-def _covered_the_same(projection: Projection, one: CompactionOutline, other: CompactionOutline) -> bool:
-    """Whether both summarised or hid the same text. Read only where the sizes agree: it may be on disk."""
-    first = _covered(one)
-    covered = first, _covered(other) - (first if not other.written else set())
-    sizes = [
-        {each.tokens for each in map(projection.outline, indices) if isinstance(each, MessageOutline)}
-        for indices in covered
-    ]
-    if not sizes[0] or sizes[0] != sizes[1]:
+def _freed_little(marker: CompactionOutline) -> bool:
+    return marker.tokens_after > INEFFECTIVE * marker.tokens_before
+
+
+def _covered_the_same(
+    projection: Projection, first: CompactionOutline, second: CompactionOutline
+) -> bool:
+    """Return whether both compactions summarised or hid the same messages.
+
+    Messages are read, possibly from disk, only if they have the same size.
+    """
+    first_covered = _covered(first)
+    second_covered = _covered(second)
+    if not second.written:
+        second_covered -= first_covered
+    sizes = _sizes(projection, first_covered)
+    if not sizes or sizes != _sizes(projection, second_covered):
         return False
-    said = [{_content(projection.entry(index)) for index in indices} for indices in covered]
-    return said[0] == said[1]
+    return _contents(projection, first_covered) == _contents(projection, second_covered)
 
 
 def _covered(marker: CompactionOutline) -> set[int]:
-    """What it summarised; where it wrote nothing new, what it hid or clipped."""
-    ranges = [piece for written in marker.written for piece in written.covers]
-    if not ranges:
-        return {kept.ref for kept in marker.replaced}
-    return {index for first, last in ranges for index in range(first, last + 1)}
+    """Return the indexes of the entries that a compaction summarised.
+
+    If the compaction wrote no summary, returns the indexes of the entries that it hid or clipped.
+    """
+    covered: set[int] = set()
+    for text in marker.written:
+        for first, last in text.covers:
+            covered.update(range(first, last + 1))
+    return covered or {kept.ref for kept in marker.replaced}
+
+
+def _sizes(projection: Projection, indices: set[int]) -> set[int]:
+    outlines = map(projection.outline, indices)
+    return {
+        outline.tokens for outline in outlines if isinstance(outline, MessageOutline)
+    }
+
+
+def _contents(projection: Projection, indices: set[int]) -> set[object]:
+    return {_content(projection.entry(index)) for index in indices}
 
 
 def _content(entry: Entry | None) -> object:
-    """What a message says, without what is new each time: its number, its time, the ids of its calls."""
+    """Return a message's content without index, time and call ids.
+
+    Returns None if the entry is not a message.
+    """
     if not isinstance(entry, BaseMessage):
         return None
-    calls = tuple((call.name, call.arguments) for call in entry.parts if isinstance(call, ToolCallPart))
+    calls = tuple(
+        (call.name, call.arguments)
+        for call in entry.parts
+        if isinstance(call, ToolCallPart)
+    )
     return entry.type, entry.text, calls
 
 
@@ -64,26 +102,43 @@ def _is_dmail(marker: ViewMarker) -> bool:
 
 
 def compaction_undone(projection: Projection) -> bool:
-    """Whether the newest change is a compaction that the user undid: it is not made again by itself."""
+    """Return whether the newest change of the view undid a compaction.
+
+    A compaction that the user has undone is not repeated automatically.
+    """
     newest = projection.newest_change
-    return isinstance(newest, Undo) and isinstance(projection.outline(newest.target), CompactionOutline)
-
-
-def no_request_since_compaction(projection: Projection) -> bool:
-    """Whether no request has left since the newest compaction: another would follow without a step."""
-    newest = projection.newest_change
-    return isinstance(newest, CompactionOutline) and newest.index > projection.newest_request
-
-
-def largest_items(projection: Projection, count: int = 3) -> str:
-    """The largest items of the view, named for a person."""
-    scale = projection.scale
-    items = sorted(projection.view, key=lambda item: item.tokens, reverse=True)[:count]
-    return ", ".join(
-        f"entry {item.index} ({kind_of(item)}, {round(item.tokens * scale):,} tokens)" for item in items
+    return isinstance(newest, Undo) and isinstance(
+        projection.outline(newest.target), CompactionOutline
     )
 
 
+def no_request_since_compaction(projection: Projection) -> bool:
+    """Return whether no request was sent after the newest compaction.
+
+    Another automatic compaction would then start a loop.
+    """
+    newest = projection.newest_change
+    return (
+        isinstance(newest, CompactionOutline)
+        and newest.index > projection.meter.newest_request
+    )
+
+
+_LARGEST = 3
+
+
+def largest_items(projection: Projection) -> str:
+    """Describe the largest items in the view."""
+    items = sorted(projection.view, key=lambda item: item.tokens, reverse=True)
+    descriptions: list[str] = []
+    for item in items[:_LARGEST]:
+        tokens = round(item.tokens * projection.meter.scale)
+        descriptions.append(f"entry {item.index} ({kind_of(item)}, {tokens:,} tokens)")
+    return ", ".join(descriptions)
+
+
 def kind_of(item: ViewItem) -> str:
-    """What an item is, for a person: of a result the tool, else its kind."""
-    return item.message.name if isinstance(item.message, ToolResultMessage) else item.kind
+    """Describe the kind of an item."""
+    if isinstance(item.message, ToolResultMessage):
+        return item.message.name
+    return item.kind

@@ -1,5 +1,7 @@
-"""Chat messages as programs hold them, dictionaries of OpenAI's or Anthropic's API: read as ours, and written
-back. What stays is the very dictionary that came, keys unknown here included."""
+"""Reads and writes the chat messages of OpenAI's and Anthropic's APIs as dictionaries.
+
+An unchanged message is returned as the same dictionary object, with all of its keys.
+"""
 
 import json
 import re
@@ -9,7 +11,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
-from foldline.context.view import with_recall
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -25,86 +26,110 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+from foldline.view.items import Messages, with_recall
 
 ChatMessage = dict[str, Any]
 
 _MOST_OF_UNKNOWN = 12_000
-"""Characters of a block of a kind unknown here that count: audio and documents are no text."""
+"""Maximum number of characters counted for a block of an unknown type.
+
+The limit exists because blocks with audio or documents are not text.
+"""
 _FRAME = re.compile(r"<summary>\n.*\n</summary>\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One message of ours, and what it was made of."""
+class ReadMessage:
+    """A Foldline message, with the dictionary from which it was read."""
 
     message: BaseMessage
     position: int | None
-    """Of its dictionary, in the whole conversation; None for a summary that a compaction wrote."""
+    """Index of the message's dictionary in the conversation; None for a new summary."""
     blocks: tuple[int, ...] | None = None
-    """The places of its blocks in the content; None: all of it."""
+    """Indexes of the message's blocks in the dictionary's content; None for all blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a message of a compressed conversation comes from."""
+    """The origin of one message in a compressed conversation."""
 
     kind: Literal["kept", "shortened", "summary"]
     positions: tuple[int, ...]
-    """Of the messages it holds or stands for, in the whole conversation, counted from 0."""
+    """Zero-based indexes of the input messages that the output message contains or summarises."""
 
 
-def pieces_of(
-    message: ChatMessage, position: int, number: int, *, calls: Mapping[str, str], leading: bool
-) -> list[Piece]:
-    """A dictionary as messages of ours: one, or more where it holds tool results.
+def read_messages(
+    message: ChatMessage,
+    position: int,
+    number: int,
+    *,
+    calls: Mapping[str, str],
+    leading: bool,
+) -> list[ReadMessage]:
+    """Read a dictionary as one or more messages.
+
+    Each tool result becomes a separate message.
 
     Args:
-        number: of the first of them; the others follow.
-        calls: the names of all tools called so far, by the ids of the calls.
-        leading: whether only system prompts came before it.
+        number: index of the first message. The other messages get the indexes that follow.
+        calls: name of the tool used by each call so far, by call id.
+        leading: whether only system prompts precede this message.
 
     Raises:
-        FoldlineError: its role is none of system, developer, user, assistant and tool.
+        FoldlineError: the role is not system, developer, user, assistant or tool.
     """
-    role, content = message.get("role"), message.get("content")
+    role = message.get("role")
+    content = message.get("content")
     match role:
         case "system" | "developer":
-            made = SystemMessage if leading else DeveloperMessage
-            return [Piece(made(index=number, parts=_parts(content)), position)]
+            message_type = SystemMessage if leading else DeveloperMessage
+            return [
+                ReadMessage(message_type(index=number, parts=_parts(content)), position)
+            ]
         case "assistant":
             parts = (*_reasoning(message), *_parts(content), *_calls(message))
-            return [Piece(AssistantMessage(index=number, parts=parts), position)]
+            return [ReadMessage(AssistantMessage(index=number, parts=parts), position)]
         case "tool":
-            result = _result(str(message.get("tool_call_id", "")), content, False, number, calls)
-            return [Piece(result, position)]
+            result = _result(
+                str(message.get("tool_call_id", "")), content, False, number, calls
+            )
+            return [ReadMessage(result, position)]
         case "user":
-            return list(_of_user(content, position, number, calls))
+            return list(_read_user(content, position, number, calls))
     raise FoldlineError(
-        f"Message {position} has the role {role!r}: there are system, developer, user, assistant and tool."
+        f"Message {position} has the role {role!r}. "
+        "It must be system, developer, user, assistant or tool."
     )
 
 
-def _of_user(content: object, position: int, number: int, calls: Mapping[str, str]) -> Iterator[Piece]:
-    """The results of a message in the role user, each by itself, and what else it holds."""
-    if not (isinstance(content, list) and content):
-        yield Piece(_user(number, _parts(content)), position)
+def _read_user(
+    content: object, position: int, number: int, calls: Mapping[str, str]
+) -> Iterator[ReadMessage]:
+    """Yield the tool results and the other blocks of a user message."""
+    if not isinstance(content, list) or not content:
+        yield ReadMessage(_user(number, _parts(content)), position)
         return
-    for is_result, run in groupby(enumerate(content), key=lambda each: _kind(each[1]) == "tool_result"):
-        blocks = list(run)
+    positions = range(len(content))
+    for is_result, run in groupby(
+        positions, key=lambda at: _type(content[at]) == "tool_result"
+    ):
+        block_positions = tuple(run)
         if not is_result:
-            places = tuple(place for place, _ in blocks)
-            yield Piece(_user(number, _parts([block for _, block in blocks])), position, places)
+            parts = _parts([content[at] for at in block_positions])
+            yield ReadMessage(_user(number, parts), position, block_positions)
             number += 1
             continue
-        for place, block in blocks:
-            called, failed = str(block.get("tool_use_id", "")), block.get("is_error") is True
-            result = _result(called, block.get("content"), failed, number, calls)
-            yield Piece(result, position, (place,))
+        for at in block_positions:
+            block = content[at]
+            call_id = str(block.get("tool_use_id", ""))
+            is_error = block.get("is_error") is True
+            result = _result(call_id, block.get("content"), is_error, number, calls)
+            yield ReadMessage(result, position, (at,))
             number += 1
 
 
 def _user(number: int, parts: tuple[Part, ...]) -> BaseMessage:
-    """What the user said; a summary of ours, where it was given back."""
+    """Return a user message, or a summary if the text is one."""
     message = UserMessage(index=number, parts=parts)
     if _FRAME.search(message.text):
         return SystemMessage(index=number, origin="summary", parts=parts)
@@ -112,39 +137,53 @@ def _user(number: int, parts: tuple[Part, ...]) -> BaseMessage:
 
 
 def _result(
-    call_id: str, content: object, failed: bool, number: int, calls: Mapping[str, str]
+    call_id: str, content: object, is_error: bool, number: int, calls: Mapping[str, str]
 ) -> BaseMessage:
-    """A tool result; one without its call is text of a program."""
+    """Return a tool result, or a machine message if the result's call is unknown."""
+    parts = _parts(content)
     if call_id not in calls:
-        return UserMessage(index=number, origin="machine", parts=_parts(content))
+        return UserMessage(index=number, origin="machine", parts=parts)
     return ToolResultMessage(
-        index=number, call_id=call_id, name=calls[call_id], is_error=failed, parts=_parts(content)
+        index=number,
+        call_id=call_id,
+        name=calls[call_id],
+        is_error=is_error,
+        parts=parts,
     )
 
 
-def _kind(block: object) -> str:
+def _type(block: object) -> str:
     return str(block.get("type", "")) if isinstance(block, Mapping) else ""
 
 
 def _parts(content: object) -> tuple[Part, ...]:
     if isinstance(content, str):
         return text_parts(content)
-    return tuple(_part(block) for block in content) if isinstance(content, list) else ()
+    if isinstance(content, list):
+        return tuple(_part(block) for block in content)
+    return ()
 
 
 def _part(block: object) -> Part:
-    """A block as one of our parts; one of a kind unknown here as the text of its JSON, for its size."""
+    """Read one block of a message's content.
+
+    A block of an unknown type is read as its JSON text, so that its size is counted.
+    """
     if not isinstance(block, Mapping):
         return TextPart(text=str(block))
     match block.get("type"):
         case "text" | "input_text" | "output_text":
             return TextPart(text=str(block.get("text", "")))
         case "thinking":
-            return ThinkingPart(text=str(block.get("thinking", "")), signature=block.get("signature"))
+            return ThinkingPart(
+                text=str(block.get("thinking", "")), signature=block.get("signature")
+            )
         case "tool_use":
             arguments = json.dumps(block.get("input") or {}, ensure_ascii=False)
             return ToolCallPart(
-                call_id=str(block.get("id")), name=str(block.get("name")), arguments=arguments
+                call_id=str(block.get("id")),
+                name=str(block.get("name")),
+                arguments=arguments,
             )
         case "image_url" | "image" | "input_image":
             return ImagePart(media_type="image/*", data="")
@@ -163,61 +202,93 @@ def _calls(message: ChatMessage) -> Iterator[ToolCallPart]:
         function = call.get("function") or call.get("custom") or {}
         arguments = function.get("arguments", function.get("input", ""))
         yield ToolCallPart(
-            call_id=str(call.get("id")), name=str(function.get("name")), arguments=str(arguments)
+            call_id=str(call.get("id")),
+            name=str(function.get("name")),
+            arguments=str(arguments),
         )
 
 
-# --- written back -----------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------------
 
 
 def written(
-    view: Sequence[BaseMessage], pieces: Mapping[int, Piece], chat: Sequence[ChatMessage], recall: str | None
+    view: Messages,
+    read: Mapping[int, ReadMessage],
+    chat: Sequence[ChatMessage],
+    recall: str | None,
 ) -> tuple[list[ChatMessage], list[Source]]:
-    """A view as dictionaries, and where each comes from. `recall` is the tool that shows an original by its
-    number; without one the view does not speak of it."""
+    """Return a view as dictionaries, and the source of each dictionary.
+
+    Args:
+        recall: name of the tool that shows an original message by its number; None if there is no such tool.
+    """
     messages: list[ChatMessage] = []
     sources: list[Source] = []
-    blocks = Counter(piece.position for piece in pieces.values())
-    shown = {pieces[each.index].position for each in view}
-    gone = tuple(position for position in range(len(chat)) if position not in shown)
-    for position, run in groupby(view, key=lambda each: pieces[each.index].position):
+    message_counts = Counter(source.position for source in read.values())
+    shown_positions = {read[message.index].position for message in view}
+    summarised = tuple(
+        position for position in range(len(chat)) if position not in shown_positions
+    )
+    for position, run in groupby(
+        view, key=lambda message: read[message.index].position
+    ):
         group = list(run)
         if position is None:
-            messages += [{"role": "user", "content": with_recall(each.text, recall)} for each in group]
-            sources += [Source("summary", gone) for _ in group]
-        elif len(group) == blocks[position] and all(each is pieces[each.index].message for each in group):
+            for message in group:
+                messages.append(
+                    {"role": "user", "content": with_recall(message.text, recall)}
+                )
+                sources.append(Source("summary", summarised))
+            continue
+        is_complete = len(group) == message_counts[position]
+        if is_complete and all(
+            message is read[message.index].message for message in group
+        ):
             messages.append(chat[position])
             sources.append(Source("kept", (position,)))
         else:
-            messages.append(_shortened(chat[position], group, pieces, recall))
+            messages.append(_shortened(chat[position], group, read, recall))
             sources.append(Source("shortened", (position,)))
     return messages, sources
 
 
 def _shortened(
-    message: ChatMessage, group: Sequence[BaseMessage], pieces: Mapping[int, Piece], recall: str | None
+    chat_message: ChatMessage,
+    group: Messages,
+    read: Mapping[int, ReadMessage],
+    recall: str | None,
 ) -> ChatMessage:
-    """The dictionary with the texts of these messages, and without the blocks of others."""
-    content = message.get("content")
-    if not isinstance(content, list) or pieces[group[0].index].blocks is None:
-        return {**message, "content": _in_place(content, with_recall(group[0].text, recall))}
+    """Return the dictionary with only the texts of these messages."""
+    content = chat_message.get("content")
+    if not isinstance(content, list) or read[group[0].index].blocks is None:
+        return {
+            **chat_message,
+            "content": _with_text(content, with_recall(group[0].text, recall)),
+        }
     blocks: list[object] = []
-    for each in group:
-        piece = pieces[each.index]
-        own = [content[place] for place in piece.blocks or ()]
-        if each is piece.message:
-            blocks += own
-        elif isinstance(each, ToolResultMessage):
-            blocks.append({**own[0], "content": with_recall(each.text, recall)})
+    for message in group:
+        source = read[message.index]
+        old_blocks = [content[at] for at in source.blocks or ()]
+        if message is source.message:
+            blocks += old_blocks
+        elif isinstance(message, ToolResultMessage):
+            blocks.append(
+                {**old_blocks[0], "content": with_recall(message.text, recall)}
+            )
         else:
-            blocks += _in_place(own, with_recall(each.text, recall))
-    return {**message, "content": blocks}
+            blocks += _with_text(old_blocks, with_recall(message.text, recall))
+    return {**chat_message, "content": blocks}
 
 
-def _in_place(content: object, text: str) -> Any:
-    """A content with this text in place of its own; calls and thinking stay."""
+def _with_text(content: object, text: str) -> Any:
+    """Return a message's content with its text replaced.
+
+    Calls and thinking are kept.
+    """
     if not isinstance(content, list):
         return text
-    stays = [block for block in content if _kind(block) in ("tool_use", "thinking", "redacted_thinking")]
-    thoughts = [block for block in stays if _kind(block) != "tool_use"]
-    return [*thoughts, {"type": "text", "text": text}, *(block for block in stays if block not in thoughts)]
+    calls = [block for block in content if _type(block) == "tool_use"]
+    thinking = [
+        block for block in content if _type(block) in ("thinking", "redacted_thinking")
+    ]
+    return [*thinking, {"type": "text", "text": text}, *calls]

@@ -1,65 +1,92 @@
-"""Compaction for other programs: chat messages in and out, as dictionaries. Writes nothing, asks nobody."""
+"""Compaction for other programs, which exchange chat messages as dictionaries.
+
+Writes no files.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from dataclasses import dataclass
 from inspect import isawaitable
 
-from foldline.context.budget import LEAST_ANSWER, budget_for
-from foldline.context.ledger import Ledger
-from foldline.context.tokens import message_tokens
-from foldline.context.view import is_preamble
 from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request
-from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, text_parts
+from foldline.memory.ledger import Ledger
+from foldline.protocol import (
+    NEW,
+    AssistantMessage,
+    BaseMessage,
+    FoldlineError,
+    text_parts,
+)
+from foldline.view.budget import LEAST_ANSWER, budget_for
+from foldline.view.items import Messages, is_preamble
+from foldline.view.tokens import message_tokens
 
-from .chat_messages import ChatMessage, Piece, Source, pieces_of, written
-from .fallbacks import FailureLadder, Need
+from .chat_messages import ChatMessage, ReadMessage, Source, read_messages, written
+from .fallbacks import FailureLadder, SizeGoal
 from .ledger import with_ledger_in
 from .price import ledger_room, steps_until_full
-from .simple import AdaptiveCompaction
+from .strategies.adaptive import AdaptiveCompaction
+from .strategies.summary import SummaryCompaction
 from .strategy import CompactionContext, CompactionStrategy, MeteredLLM, tokens_of
-from .summary import SummaryCompaction
+
+NO_ROOM = (
+    "The messages take about {:,} of {:,} tokens, and cannot be shortened further."
+)
+SHORTEN = "Shorten message {}, which is the largest."
 
 Summarise = Callable[[str], str | Awaitable[str]]
-"""Writes the summary that a prompt asks for."""
+"""Takes a prompt requesting a summary, and returns the summary."""
 
 _ENOUGH = 0.9
-"""Of the conversation: a compaction that leaves more was of no use."""
+"""A compaction is considered useless if it leaves more than this fraction of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """A conversation as the next request should send it."""
+    """A conversation in the form in which the next request should send it."""
 
     messages: list[ChatMessage]
-    """Those that stayed are the very dictionaries that came."""
+    """The messages to send. Unchanged messages are the same dictionary objects as in the input."""
     sources: list[Source]
-    """Where each of them comes from, in the same order."""
+    """The source of each message, in the order of `messages`."""
     tokens_before: int
-    """Estimated tokens of the conversation as it would have been sent, and `tokens_after` as it is now."""
+    """Estimated size of the conversation before this call, in tokens.
+
+    `tokens_after` is the size after the call.
+    """
     tokens_after: int
     compacted: bool
-    """Whether this call compacted."""
+    """Whether this call compacted the conversation."""
     failures: tuple[str, ...] = ()
-    """What went wrong on the way, as of `summarise`; something else was tried then."""
+    """Errors that did not prevent the compaction, such as an exception raised by `summarise`."""
 
 
 class Compressor:
-    """One conversation that grows. Each call takes all of it, as most programs hold it; what was compacted
-    once stays so, and the messages before it are not sent again.
+    """Compacts one growing conversation.
+
+    Each call takes the entire conversation, because that is how most programs store it. Messages that have
+    been compacted are not sent again.
 
     Args:
         window: the model's context window, in tokens.
-        max_output: most tokens an answer may have, where that is known.
-        overhead: tokens of what each request carries beside the messages: tool schemas, Anthropic's `system`.
-        summarise: writes a summary, given a prompt; may be async. Without it no model is asked: old tool
-            results become placeholders, older work an extract.
-        recall: name of a tool of yours with which the model reads an original back by its number, from
-            `original`. Without it placeholders do not speak of one.
-        strategy: another strategy than the one that follows from `summarise`.
+        max_output: maximum number of tokens in a response, if known.
+        overhead: number of tokens that a request contains in addition to its messages: tool schemas,
+            Anthropic's `system`.
+        summarise: takes a prompt and returns a summary; may be async. If it is None, no model is called: old
+            tool results become placeholders, and older work is replaced by an extract.
+        recall: name of one of your tools, which the model can call to read an original message by its number.
+            The tool should call `original`. If it is None, placeholders do not mention such a tool.
+        strategy: the strategy to use. By default it depends on whether `summarise` is given.
 
     Raises:
-        FoldlineError: the window is too small to work in.
+        FoldlineError: the window is too small for compaction to work.
     """
 
     def __init__(
@@ -74,136 +101,161 @@ class Compressor:
     ) -> None:
         self._budget = budget_for(window, max_output)
         self._overhead = overhead
-        self._writer = _Writer(summarise, ModelInfo(id="summarise", window=window))
-        self._strategy = strategy or (SummaryCompaction() if summarise else AdaptiveCompaction())
+        self._writer = _CallableLLM(summarise, ModelInfo(id="summarise", window=window))
+        self._strategy = strategy or (
+            SummaryCompaction() if summarise else AdaptiveCompaction()
+        )
         self._recall = recall
-        self._start()
+        self._reset()
 
-    def _start(self) -> None:
+    def _reset(self) -> None:
+        """Begin a new conversation, and discard the previous one."""
         self._chat: list[ChatMessage] = []
-        self._pieces: dict[int, Piece] = {}
+        self._read: dict[int, ReadMessage] = {}
         self._view: list[BaseMessage] = []
         self._calls: dict[str, str] = {}
+        """Name of the tool used by each call so far, by call id."""
         self._ledger = Ledger()
 
     async def compress(
-        self, messages: Sequence[ChatMessage], *, focus: str | None = None, force: bool = False
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        focus: str | None = None,
+        force: bool = False,
     ) -> Compressed:
-        """What to send of these messages: all of them while they fit.
+        """Return the messages to send, compacted if they no longer fit.
 
         Args:
-            messages: the whole conversation, never the result of an earlier call. Where it does not begin
-                with what the last call was given, it is another one.
-            focus: what a summary should dwell on.
-            force: compact now, whether it is due or not.
+            messages: the entire conversation, not the result of an earlier call. If it does not begin with
+                the messages of the previous call, it is treated as a new conversation.
+            focus: topic that the summary should cover in detail.
+            force: compact even if no compaction is due.
 
         Raises:
-            FoldlineError: a message has an unknown role, or no way was found to make them fit.
+            FoldlineError: a message has an unknown role, or the messages cannot be made to fit.
         """
-        self._take_in(messages)
-        before = tokens_of(self._view) + self._overhead
-        ladder = self._ladder(before, focus, force)
-        due = force or before >= self._budget.threshold
-        after = await ladder.run(self._strategy) if due else None
-        self._check_fits(self._view if after is None else after)
-        if after is not None:
-            self._view = await asyncio.to_thread(self._with_ledger, ladder.need.enough, after)
-        sent, sources = written(self._view, self._pieces, self._chat, self._recall)
+        self._read_new(messages)
+        tokens_before = self._size(self._view)
+        ladder = self._ladder(tokens_before, focus, force)
+        view: Messages | None = None
+        if force or tokens_before >= self._budget.threshold:
+            view = await ladder.run(self._strategy)
+        self._check_fits(self._view if view is None else view)
+        if view is not None:
+            self._view = await asyncio.to_thread(
+                self._with_ledger, ladder.goal.enough, view
+            )
+        sent, sources = written(self._view, self._read, self._chat, self._recall)
         return Compressed(
             messages=sent,
             sources=sources,
-            tokens_before=before,
-            tokens_after=tokens_of(self._view) + self._overhead,
-            compacted=after is not None,
+            tokens_before=tokens_before,
+            tokens_after=self._size(self._view),
+            compacted=view is not None,
             failures=tuple(map(str, ladder.failures)),
         )
 
     def original(self, number: int) -> ChatMessage:
-        """The message that a placeholder or a summary names by this number.
+        """Return the original message with a number mentioned in a placeholder or summary.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such message.
         """
-        position = self._pieces[number].position
+        position = self._read[number].position
         if position is None:
             raise KeyError(number)
         return self._chat[position]
 
-    def _check_fits(self, view: Sequence[BaseMessage]) -> None:
-        """Raises FoldlineError if a view leaves no room for an answer."""
-        size, window = tokens_of(view) + self._overhead, self._budget.window
+    def _size(self, view: Iterable[BaseMessage]) -> int:
+        return tokens_of(view) + self._overhead
+
+    def _check_fits(self, view: Messages) -> None:
+        """Raise `FoldlineError` if the view leaves no room for a response."""
+        size = self._size(view)
+        window = self._budget.window
         if size + LEAST_ANSWER <= window:
             return
+        error_text = NO_ROOM.format(size, window)
         largest = max(view, key=message_tokens, default=None)
-        position = None if largest is None else self._pieces[largest.index].position
-        raise FoldlineError(
-            f"The messages take about {size:,} of {window:,} tokens, and nothing more can be shortened"
-            + ("." if position is None else f": message {position} is the largest. Shorten it.")
-        )
+        position = None if largest is None else self._read[largest.index].position
+        if position is not None:
+            error_text += f" {SHORTEN.format(position)}"
+        raise FoldlineError(error_text)
 
-    def _take_in(self, messages: Sequence[ChatMessage]) -> None:
+    def _read_new(self, messages: Sequence[ChatMessage]) -> None:
+        """Read the messages that are new since the last call."""
         if list(messages[: len(self._chat)]) != self._chat:
-            self._start()
+            self._reset()
         for position in range(len(self._chat), len(messages)):
-            message = messages[position]
-            leading = all(map(is_preamble, self._view))
-            number = len(self._pieces)
-            for piece in pieces_of(message, position, number, calls=self._calls, leading=leading):
-                self._add(piece)
-                self._ledger.add(piece.message)
-                self._view.append(piece.message)
-            self._chat.append(message)
+            chat_message = messages[position]
+            is_leading = all(map(is_preamble, self._view))
+            number = len(self._read)
+            for read in read_messages(
+                chat_message, position, number, calls=self._calls, leading=is_leading
+            ):
+                self._add(read)
+                self._ledger.add(read.message)
+                self._view.append(read.message)
+            self._chat.append(chat_message)
 
-    def _add(self, piece: Piece) -> None:
-        self._pieces[piece.message.index] = piece
-        if isinstance(piece.message, AssistantMessage):
-            self._calls |= {call.call_id: call.name for call in piece.message.calls}
+    def _add(self, read: ReadMessage) -> None:
+        self._read[read.message.index] = read
+        if isinstance(read.message, AssistantMessage):
+            self._calls |= {call.call_id: call.name for call in read.message.calls}
 
-    def _ladder(self, before: int, focus: str | None, by_hand: bool) -> FailureLadder:
-        held = before - self._overhead
-        keep = self._budget.keep_recent_tokens
+    def _ladder(
+        self, tokens_before: int, focus: str | None, by_hand: bool
+    ) -> FailureLadder:
+        budget = self._budget
+        view_tokens = tokens_before - self._overhead
+        keep = budget.keep_recent_tokens
         metered = MeteredLLM(self._writer, lambda _: None)
-        context = CompactionContext(
+        ctx = CompactionContext(
             history=tuple(self._view),
-            token_count=before,
-            max_context_size=self._budget.window,
-            reserved_context_size=self._budget.reserve_tokens,
+            token_count=tokens_before,
+            max_context_size=budget.window,
+            reserved_context_size=budget.reserve_tokens,
             llm=metered,
             focus=focus,
-            keep_recent_tokens=min(keep, held // 4) if by_hand else keep,
-            max_summary_tokens=min(self._budget.max_summary_tokens, self._budget.window // 4),
+            keep_recent_tokens=min(keep, view_tokens // 4) if by_hand else keep,
+            max_summary_tokens=min(budget.max_summary_tokens, budget.window // 4),
             tools_tokens=self._overhead,
-            originals={number: piece.message for number, piece in self._pieces.items()},
+            originals={number: read.message for number, read in self._read.items()},
             may_clip_unseen=True,
             any_form=True,
         )
-        need = Need(
-            enough=min(self._budget.threshold - self._overhead, int(_ENOUGH * held)),
-            must=before >= self._budget.threshold,
+        goal = SizeGoal(
+            enough=min(budget.threshold - self._overhead, int(_ENOUGH * view_tokens)),
+            is_required=tokens_before >= budget.threshold,
             by_hand=by_hand,
         )
-        return FailureLadder(context, need, metered)
+        return FailureLadder(ctx, goal, metered)
 
-    def _with_ledger(self, enough: int, after: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """The new view, with what is most likely to be needed of all that it does not say."""
-        size = tokens_of(after)
-        room = self._budget.threshold - self._overhead
-        steps = steps_until_full(room - size, list(_requests(self._view)))
-        left = ledger_room(enough - size, freed=tokens_of(self._view) - size, steps=steps, early=False)
-        view = with_ledger_in(self._view, after, self._ledger, left)
-        return [self._numbered(message) for message in view]
+    def _with_ledger(self, enough: int, view: Messages) -> list[BaseMessage]:
+        """Add the ledger to the new view."""
+        size = tokens_of(view)
+        free = self._budget.threshold - self._overhead - size
+        room = ledger_room(
+            enough - size,
+            freed=tokens_of(self._view) - size,
+            steps=steps_until_full(free, list(_request_sizes(self._view))),
+            is_early=False,
+        )
+        with_ledger = with_ledger_in(self._view, view, self._ledger, room)
+        return [self._numbered(message) for message in with_ledger]
 
     def _numbered(self, message: BaseMessage) -> BaseMessage:
-        """A summary that is new becomes one of the pieces."""
+        """Return the message. If it is a new summary, assign the next number to it."""
         if message.index != NEW:
             return message
-        numbered = message.model_copy(update={"index": len(self._pieces)})
-        self._add(Piece(numbered, None))
+        numbered = message.model_copy(update={"index": len(self._read)})
+        self._add(ReadMessage(numbered, None))
         return numbered
 
 
-def _requests(view: Iterable[BaseMessage]) -> Iterator[int]:
-    """Estimated tokens of the requests whose answers are in a view."""
+def _request_sizes(view: Iterable[BaseMessage]) -> Iterator[int]:
+    """Yield the estimated number of tokens of each answered request."""
     size = 0
     for message in view:
         if isinstance(message, AssistantMessage):
@@ -211,8 +263,8 @@ def _requests(view: Iterable[BaseMessage]) -> Iterator[int]:
         size += message_tokens(message)
 
 
-class _Writer:
-    """A callable as the model that writes summaries."""
+class _CallableLLM:
+    """Adapts a callable to the interface of a model that writes summaries."""
 
     dialect = "prompt"
 
@@ -225,19 +277,25 @@ class _Writer:
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         if self._summarise is None:
-            raise LLMError("No summary can be written: give `summarise`.")
+            raise LLMError(
+                "No summary can be written without the argument `summarise`."
+            )
         prompt = "\n\n".join(message.text for message in request.messages)
         try:
-            made = self._summarise(prompt)
-            text = await made if isawaitable(made) else made
+            result = self._summarise(prompt)
+            text = await result if isawaitable(result) else result
         except FoldlineError:
             raise
-        except Exception as error:
-            raise LLMError(f"`summarise` failed ({type(error).__name__}: {error}).") from error
+        except Exception as error:  # the program's own code
+            raise LLMError(
+                f"`summarise` failed ({type(error).__name__}: {error})."
+            ) from error
         if not isinstance(text, str):
-            raise LLMError(f"`summarise` returned no text but {type(text).__name__}.")
+            raise LLMError(f"`summarise` returned {type(text).__name__}, not a string.")
         if len(text) >= len(prompt):
-            raise LLMError("`summarise` returned no summary: its text is no shorter than the prompt.")
+            raise LLMError(
+                "`summarise` returned a text that is not shorter than the prompt."
+            )
         yield Answer(AssistantMessage(parts=text_parts(text), stop_reason="stop"))
 
     async def aclose(self) -> None:

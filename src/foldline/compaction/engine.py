@@ -1,6 +1,9 @@
-"""The engine: plan, draft, verify, propose. One pipeline for all strategies; committing is one append.
+"""Plans, drafts, verifies and proposes compactions.
 
-Nothing here changes a session. A `Proposal` is a value: what is previewed is what is applied.
+All strategies share one pipeline.
+
+The engine never changes a session. It returns a `Proposal`; committing the proposal appends a single entry.
+The preview shows exactly the change that will be applied.
 """
 
 import asyncio
@@ -8,9 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from foldline.context.audit import Audit
-from foldline.context.budget import Budget
-from foldline.context.cut import (
+from foldline.llm import LLM, ToolSpec
+from foldline.memory.audit import Audit
+from foldline.past.files import file_lists
+from foldline.protocol import NEW, BaseMessage, Compaction, Reason
+from foldline.view.budget import Budget
+from foldline.view.cut import (
     Cut,
     clip_limit,
     cut_before,
@@ -21,20 +27,17 @@ from foldline.context.cut import (
     oversized,
     seen_up_to,
 )
-from foldline.context.files import file_lists
-from foldline.context.projection import Projection
-from foldline.context.view import ViewItem, total_tokens, without_recall
-from foldline.context.weight import view_size
-from foldline.llm import LLM, ToolSpec
-from foldline.protocol import NEW, BaseMessage, Compaction, Reason
+from foldline.view.items import Messages, ViewItem, total_tokens, without_recall
+from foldline.view.projection import Projection
+from foldline.view.weight import view_size
 
 from .automation import INEFFECTIVE
-from .fallbacks import FailureLadder, Need
+from .fallbacks import FailureLadder, SizeGoal
 from .ledger import SessionLedger, budget_of, with_ledger_in
 from .price import gain, least_hidden, ledger_room, steps_until_full
 from .proposal import Proposal, originals_of, shown
 from .registry import BUILT_IN
-from .simple import KEPT_GROUPS
+from .strategies.hide import KEPT_GROUPS
 from .strategy import (
     CompactionContext,
     CompactionStrategy,
@@ -46,37 +49,49 @@ from .strategy import (
 )
 
 _MANUAL_SHARE = 4
-"""By hand, at most a quarter of what could be compacted is kept: who asks for a compaction wants one."""
+"""A manual compaction keeps at most 1/_MANUAL_SHARE (a quarter) of the compactable tokens.
+
+This makes sure that the compaction has an effect.
+"""
 WORTH_WHILE = 0.75
-"""A compaction before it is needed has to leave no more than this share of the view."""
+"""Largest fraction of the view that may remain for an early compaction to be worthwhile."""
 _PLACEHOLDER = 45
-"""Tokens that take the place of a hidden result."""
+"""Size of the placeholder for a hidden result, in tokens."""
 _LEAST_SUMMARISER = 4
-"""A summariser's window must hold at least this many times the longest summary: input, prompt and answer."""
+"""A summary may take up at most 1/_LEAST_SUMMARISER (a quarter) of the summariser's window.
+
+The window must also hold the input and the prompt.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a compaction would do, without a model call."""
+    """The outcome of a compaction, predicted without a model."""
 
     cut: Cut[ViewItem] | None
-    """None where only giant results would be clipped, or a strategy of its own mind decides."""
+    """The planned cut.
+
+    None if only giant messages would be clipped, or if the strategy uses no cut.
+    """
     keep_recent_tokens: int
-    """Estimated tokens to keep verbatim, before calibration."""
+    """How much of the newest work to keep verbatim, in estimated tokens before calibration."""
     tokens_before: int
     tokens_expected: int
     compacted: int
-    """Entries that would leave the view."""
+    """Number of entries that the compaction would remove from the view."""
     kept: int
     clipped: Mapping[int, int] = field(default_factory=dict)
-    """Giants that stay and what no request can carry: by index, the estimated tokens they are clipped to."""
+    """Size to which each giant message would be clipped, in estimated tokens, by message index."""
     least_hidden: int | None = None
-    """Of a plan before the window is full: as in `CompactionContext`."""
+    """Minimum size of a result to hide; None unless the compaction is early.
+
+    See `CompactionContext.least_hidden`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RedraftOptions:
-    """What the user of a proposal asked of the next draft."""
+    """The user's instructions for the next draft of a proposal."""
 
     first_kept_index: int | None = None
     guidance: str | None = None
@@ -94,142 +109,227 @@ def plan(
     first_kept_index: int | None = None,
     pins: frozenset[int] = frozenset(),
 ) -> Plan | None:
-    """What a compaction would do now; None: nothing to compact. Linear in the view; reads no text.
-    `pending`: as in `propose`."""
+    """Plan a compaction.
+
+    Returns None if there is nothing to compact. The time is linear in the size of the view. No message text
+    is read.
+
+    Args:
+        pending: size of the prompt waiting for the compaction; see `propose`.
+    """
     view = tuple(projection.view)
     pins = projection.pins | pins
-    scale = projection.scale
-    keep = _keep(projection, budget)
-    if reason == "manual":
-        keep = min(keep, _compactable(view, enough=keep * _MANUAL_SHARE) // _MANUAL_SHARE)
-    elif reason == "phase":
-        keep //= 2  # a piece of work is done: less of it is needed word for word
-    if pending:
-        keep = min(keep, _left_beside(projection, budget, overhead + pending))
+    keep = _planned_keep(projection, budget, reason, overhead=overhead, pending=pending)
     room = _room(projection, budget.threshold, overhead)
     if first_kept_index is not None:
         cut = cut_before(view, first_kept_index, pins=pins)
     else:
         cut = find_cut(view, keep, pins=pins)
-        while cut is not None and keep > 1 and _notices(cut) > room:
-            keep //= 2  # came with the prompt at which it would cut, and nothing shortens them
+        # Notices in the tail belong to the prompt at which the view is cut. They cannot be shortened.
+        while cut is not None and keep > 1 and _notice_tokens(cut) > room:
+            keep //= 2
             cut = find_cut(view, keep, pins=pins)
-    left = room - projection.fixed  # for all that a compaction may touch
-    large = oversized(view, left, talk=reason == "manual", pins=pins)
-    if cut is None and not giant_results(view, giant_limit(keep, budget.window), pins=pins):
-        keep = 1  # one long message holds all that was to be kept: what came before it may still go
+    movable_room = room - projection.fixed
+    large = oversized(view, movable_room, talk=reason == "manual", pins=pins)
+    if cut is None and not giant_results(
+        view, giant_limit(keep, budget.window), pins=pins
+    ):
+        # A single long message fills the tokens to keep. Older messages may still be compacted.
+        keep = 1
         cut = find_cut(view, keep, pins=pins)
         if cut is None and not large:
             return None
-    before = view_size(projection, overhead=overhead).tokens
-    gone = cut.compacted + cut.previous if cut else ()
+    removed = cut.compacted + cut.previous if cut else ()
+    removed_keys = {item.key for item in removed}
     limit = giant_limit(keep, budget.window)
-    stay = giant_results(view[cut.position :] if cut else view, limit, pins=pins)
-    goes = {item.key for item in gone}
-    clipped = {item.index: clip_limit(left) for item in large if item.key not in goes}
-    clipped |= {giant.index: clip_limit(limit) for giant in stay}
-    shrink = total_tokens(gone)
-    shrink += sum(item.tokens - clipped[item.index] for item in {*stay, *large} if item.index in clipped)
-    written = budget.max_summary_tokens // 2 if cut else 0
-    expected = (projection.sent + overhead - shrink / _counted(projection)) * scale + written
-    expected += _ledger_room(projection, budget, min(budget.threshold, INEFFECTIVE * before), expected) // 2
+    tail = view[cut.position :] if cut else view
+    giants = giant_results(tail, limit, pins=pins)
+    clipped = {
+        item.index: clip_limit(movable_room)
+        for item in large
+        if item.key not in removed_keys
+    }
+    clipped |= {item.index: clip_limit(limit) for item in giants}
+    freed = total_tokens(removed)
+    for item in {*giants, *large}:
+        if item.index in clipped:
+            freed += item.tokens - clipped[item.index]
+    tokens_before = view_size(projection, overhead=overhead).tokens
+    freed_share = freed / _counted_share(projection)
+    expected = (projection.meter.sent + overhead - freed_share) * projection.meter.scale
+    if cut:
+        expected += budget.max_summary_tokens // 2
+    enough = min(budget.threshold, INEFFECTIVE * tokens_before)
+    expected += _ledger_tokens(projection, budget, enough, expected) // 2
     return Plan(
         cut=cut,
         keep_recent_tokens=max(1, keep),
-        tokens_before=before,
-        tokens_expected=min(before, round(expected)),
+        tokens_before=tokens_before,
+        tokens_expected=min(tokens_before, round(expected)),
         compacted=len(cut.compacted) if cut else 0,
-        kept=len(view) - len(gone),
+        kept=len(view) - len(removed),
         clipped=clipped,
     )
 
 
-def _notices(cut: Cut[ViewItem]) -> int:
-    """Estimated tokens of the notices in the tail."""
+def _planned_keep(
+    projection: Projection,
+    budget: Budget,
+    reason: Reason,
+    *,
+    overhead: int,
+    pending: int,
+) -> int:
+    """Return how much recent work to keep, in estimated tokens."""
+    keep = _keep(projection, budget)
+    if reason == "manual":
+        compactable = _compactable_tokens(projection.view, enough=keep * _MANUAL_SHARE)
+        keep = min(keep, compactable // _MANUAL_SHARE)
+    elif reason == "phase":
+        keep //= 2  # after a finished task, less recent work is needed verbatim
+    if pending:
+        keep = min(keep, _room_for_keep(projection, budget, overhead + pending))
+    return keep
+
+
+def _notice_tokens(cut: Cut[ViewItem]) -> int:
+    """Return the size of the notices in the tail, in estimated tokens."""
     return total_tokens([item for item in cut.tail if item.kind == "developer"])
 
 
-def plan_early(projection: Projection, budget: Budget, cached: float, *, overhead: int = 0) -> Plan | None:
-    """Hiding large results at the end of a task, before the window is full; None where that does not pay.
-    Linear in the view; reads no text. `cached`: as in `price.least_hidden`."""
-    view, scale = tuple(projection.view), projection.scale
-    keep, least = _keep(projection, budget) // 2, least_hidden(cached) / scale
-    old = view[: groups_from(view, KEPT_GROUPS, keep)]
-    large = [
+def plan_early(
+    projection: Projection, budget: Budget, cached: float, *, overhead: int = 0
+) -> Plan | None:
+    """Plan to hide large results before the window is full.
+
+    Returns None if hiding them costs more than it saves. The time is linear in the size of the view. No
+    message text is read.
+
+    Args:
+        cached: price of a cached token, relative to that of a fresh token.
+    """
+    view = tuple(projection.view)
+    scale = projection.meter.scale
+    keep = _keep(projection, budget) // 2
+    least = least_hidden(cached) / scale
+    old_items = view[: groups_from(view, KEPT_GROUPS, keep)]
+    positions = [
         at
-        for at, item in enumerate(old)
-        if item.outline.type == "tool_result" and item.tokens >= least and item.index not in projection.pins
+        for at, item in enumerate(old_items)
+        if item.outline.type == "tool_result"
+        and item.tokens >= least
+        and item.index not in projection.pins
     ]
-    if not large:
+    if not positions:
         return None
-    hidden = [view[at].tokens * scale for at in large]
-    before = view_size(projection, overhead=overhead).tokens
-    left = before - sum(hidden)
-    behind = total_tokens(view[large[0] : seen_up_to(view)]) * scale - sum(hidden)
-    worth = gain(
-        hidden,
-        resent=behind if projection.prefix_cached else 0.0,
-        steps=steps_until_full(budget.threshold - left, [sent.tokens for sent in projection.requests]),
-        cached=cached,
+    hidden = [view[at].tokens * scale for at in positions]
+    tokens_before = view_size(projection, overhead=overhead).tokens
+    left = tokens_before - sum(hidden)
+    resent = 0.0
+    if projection.meter.prefix_cached:
+        cached_items = view[positions[0] : seen_up_to(view)]
+        resent = total_tokens(cached_items) * scale - sum(hidden)
+    steps = _steps_until_full(projection, budget.threshold - left)
+    worth = gain(hidden, resent=resent, steps=steps, cached=cached)
+    if (
+        tokens_before < budget.early_mark
+        or left > WORTH_WHILE * tokens_before
+        or worth <= 0
+    ):
+        return None
+    hidden_tokens = sum(view[at].tokens for at in positions)
+    share = hidden_tokens / max(1, projection.meter.sent + overhead)
+    expected = tokens_before * (1 - share) + _PLACEHOLDER * len(positions)
+    freed = tokens_before - expected
+    expected += _ledger_tokens(
+        projection, budget, INEFFECTIVE * tokens_before, expected, early_freed=freed
     )
-    if before < budget.early_mark or left > WORTH_WHILE * before or worth <= 0:
-        return None
-    share = sum(view[at].tokens for at in large) / max(1, projection.sent + overhead)
-    expected = before * (1 - share) + _PLACEHOLDER * len(large)
-    expected += _ledger_room(projection, budget, INEFFECTIVE * before, expected, freed=before - expected)
     return Plan(
         cut=None,
         keep_recent_tokens=max(1, keep),
-        tokens_before=before,
+        tokens_before=tokens_before,
         tokens_expected=round(expected),
-        compacted=len(large),
+        compacted=len(positions),
         kept=len(view),
         least_hidden=math.ceil(least),
     )
 
 
-def _ledger_room(
-    projection: Projection, budget: Budget, enough: float, size: float, *, freed: float | None = None
+def _steps_until_full(projection: Projection, free: float) -> float:
+    """Return the expected number of steps until `free` calibrated tokens are used."""
+    requests = [request.tokens for request in projection.meter.requests]
+    return steps_until_full(free, requests)
+
+
+def _ledger_tokens(
+    projection: Projection,
+    budget: Budget,
+    enough: float,
+    size: float,
+    *,
+    early_freed: float | None = None,
 ) -> int:
-    """Tokens that a ledger takes at most in a view of `size` tokens, which may grow to `enough`. `freed`: of
-    a compaction before the window is full."""
-    steps = steps_until_full(budget.threshold - size, [sent.tokens for sent in projection.requests])
-    early, room = freed is not None, round(enough - size)
-    return budget_of(ledger_room(room, freed=round(freed or 0), steps=steps, early=early))
+    """Return the maximum size of the ledger in a view, in tokens.
+
+    Args:
+        enough: maximum size of the view including the ledger, in tokens.
+        size: size of the view without the ledger, in tokens.
+        early_freed: number of tokens freed by an early compaction; None if the compaction is not early.
+    """
+    room = ledger_room(
+        round(enough - size),
+        freed=round(early_freed or 0),
+        steps=_steps_until_full(projection, budget.threshold - size),
+        is_early=early_freed is not None,
+    )
+    return budget_of(room)
 
 
-def _compactable(view: Sequence[ViewItem], enough: int) -> int:
-    """Estimated tokens of what could be compacted; no more of it is added up than is `enough`."""
+def _compactable_tokens(view: Sequence[ViewItem], enough: int) -> int:
+    """Return the number of compactable tokens, as estimated.
+
+    Counting stops once the number reaches `enough`.
+    """
     tokens = 0
     for item in reversed(view):
         if tokens >= enough:
             break
-        tokens += item.tokens if item.compactable and not item.written else 0
+        if item.compactable and not item.written:
+            tokens += item.tokens
     return tokens
 
 
 def _keep(projection: Projection, budget: Budget) -> int:
-    """Estimated tokens of the newest work to keep, before calibration and without reasoning."""
-    scale = projection.scale
-    return max(1, int(budget.keep_recent_tokens / scale * _counted(projection)))
+    """Return the budget for recent work, in estimated tokens."""
+    keep = budget.keep_recent_tokens / projection.meter.scale
+    return max(1, int(keep * _counted_share(projection)))
 
 
-def _room(projection: Projection, limit: int, beside: int) -> int:
-    """Estimated tokens, before calibration, a view may take below a limit with `beside` more."""
-    return int((limit / projection.scale - beside) * _counted(projection))
+def _room(projection: Projection, limit: int, overhead: int) -> int:
+    """Return how large a view may be, in estimated tokens, so that the request stays below a limit."""
+    return int((limit / projection.meter.scale - overhead) * _counted_share(projection))
 
 
-def _left_beside(projection: Projection, budget: Budget, beside: int) -> int:
-    """Estimated tokens that the newest work may take with a summary and `beside`: below the threshold, or,
-    where that leaves none, in the window."""
-    stays = projection.fixed + int(budget.max_summary_tokens / projection.scale)
-    rooms = (_room(projection, limit, beside) - stays for limit in (budget.threshold, budget.window))
-    return next((room for room in rooms if room > 0), 1)
+def _room_for_keep(projection: Projection, budget: Budget, overhead: int) -> int:
+    """Return how much room is left for the newest work, in estimated tokens.
+
+    The view also has to hold its fixed messages, a summary and `overhead`. The limit is the threshold, or the
+    entire window if the threshold leaves no room.
+    """
+    fixed = projection.fixed + int(budget.max_summary_tokens / projection.meter.scale)
+    for limit in (budget.threshold, budget.window):
+        room = _room(projection, limit, overhead) - fixed
+        if room > 0:
+            return room
+    return 1
 
 
-def _counted(projection: Projection) -> float:
-    """The share of what is sent that strategies count: reasoning that is sent back is not."""
-    return projection.tokens / projection.sent if projection.tokens else 1.0
+def _counted_share(projection: Projection) -> float:
+    """Return the fraction of a request's tokens that strategies count.
+
+    Strategies do not count reasoning that is sent back.
+    """
+    return projection.tokens / projection.meter.sent if projection.tokens else 1.0
 
 
 async def propose(
@@ -252,23 +352,25 @@ async def propose(
     progress: Progress = lambda _: None,
     on_request: OnRequest = lambda *_: None,
 ) -> Proposal | None:
-    """Draft and verify a compaction of the present view; None where there is nothing to compact.
+    """Draft and verify a compaction.
 
-    Where the configured strategy fails, the failure ladder takes over; the entry's `rung` says how far.
+    Returns None if nothing can be compacted. If the strategy fails, the failure ladder tries other methods.
+    The entry's `rung` names the method that succeeded.
 
     Args:
-        planned: the plan it follows, where that was made already.
-        pending: estimate of the prompt that waits for it, before calibration.
-        tools: those of the session's requests, and `overhead` the estimate of their schemas.
-        alone: whether nothing but the strategy is tried.
-        ledger: the session's, which need not be built anew.
-        session: its name, which goes with the requests.
-        recalls: whether the model can read the history, which else is not said in what is written.
-        on_request: called after each request to the model, also where nothing comes of it.
+        planned: the plan to follow; if None, a new plan is made.
+        pending: size of the prompt waiting for the compaction, in estimated tokens before calibration.
+        tools: the tools offered in the session's requests.
+        overhead: size of the tool schemas, in estimated tokens.
+        alone: whether to try only the strategy, and not the other rungs of the ladder.
+        ledger: the session's ledger, which this call updates.
+        session: name of the session, sent with each request.
+        recalls: whether the model has the history tools. If not, placeholders do not mention them.
+        on_request: called after each request to the model, even if the request fails.
 
     Raises:
-        CompactionFailed: no rung of the ladder gave a view that may replace this one.
-        LLMError: the model could not be asked, and nothing can be compacted without it.
+        CompactionFailed: no rung of the ladder produced a view that is allowed to replace the current one.
+        LLMError: the model could not be reached, and nothing can be compacted without a model.
     """
     redraft = options or RedraftOptions()
     planned = planned or plan(
@@ -280,9 +382,11 @@ async def propose(
         first_kept_index=redraft.first_kept_index,
         pins=redraft.pins,
     )
-    need = _need(projection, budget, reason, pending, overhead, type(strategy) in BUILT_IN.values())
+    is_built_in = type(strategy) in BUILT_IN.values()
+    goal = _size_goal(projection, budget, reason, pending, overhead, is_built_in)
     metered = MeteredLLM(llm, progress, on_request, session)
     view = tuple(projection.view)
+    is_same_model = llm.info.id == projection.meter.model
     ctx = CompactionContext(
         history=(),
         token_count=view_size(projection, overhead=overhead).tokens,
@@ -290,8 +394,10 @@ async def propose(
         reserved_context_size=budget.reserve_tokens,
         llm=metered,
         focus=focus,
-        keep_recent_tokens=planned.keep_recent_tokens if planned else _keep(projection, budget),
-        max_summary_tokens=_summary_room(budget, llm),
+        keep_recent_tokens=planned.keep_recent_tokens
+        if planned
+        else _keep(projection, budget),
+        max_summary_tokens=_summary_tokens(budget, llm),
         pins=projection.pins | redraft.pins,
         details=file_lists(projection),
         first_kept_index=redraft.first_kept_index,
@@ -301,72 +407,99 @@ async def propose(
         earlier_draft=redraft.earlier_draft,
         tools=tools,
         tools_tokens=overhead,
-        prefix_cached=llm.info.id == projection.model and projection.prefix_cached,
-        may_clip_unseen=need.refused,
+        prefix_cached=is_same_model and projection.meter.prefix_cached,
+        draft_window=None if is_same_model else llm.info.window,
+        may_clip_unseen=goal.was_refused,
         originals=Originals(projection),
     )
-    if llm.info.id != projection.model:
-        ctx = replace(ctx, draft_window=llm.info.window)
-    # Last, for the history may grow until then. In a thread: what was opened again is read from the disk.
+    # Read the history as late as possible, because it may still grow. Use a thread, because the messages of
+    # a reopened session are read from disk.
     originals = originals_of(projection)
-    ctx = replace(ctx, history=tuple(await asyncio.to_thread(shown, view, originals, redraft.pins)))
-    climb = FailureLadder(ctx, need, metered, alone=alone)
-    after = await climb.run(strategy)
+    history = await asyncio.to_thread(shown, view, originals, redraft.pins)
+    ctx = replace(ctx, history=tuple(history))
+    ladder = FailureLadder(ctx, goal, metered, alone=alone)
+    after = await ladder.run(strategy)
     if after is None:
         return None
-    # By hand one compacts long before the window is full: what is free then lasts as long as there is room.
-    full = _room(projection, budget.threshold, overhead + pending) if need.by_hand else need.enough
+    full = goal.enough
+    if goal.by_hand:
+        # A manual compaction comes early: the freed room lasts until the window is full.
+        full = _room(projection, budget.threshold, overhead + pending)
     after = await asyncio.to_thread(
-        _with_ledger, projection, ctx, after, need.enough, full, ledger or SessionLedger()
+        _with_ledger,
+        projection,
+        ctx,
+        after,
+        goal.enough,
+        full,
+        ledger or SessionLedger(),
     )
     if not recalls:
-        known = {message.key: message for message in ctx.history}
-        after = [each if known.get(each.key) == each else without_recall(each) for each in after]
+        after = _without_recall(ctx.history, after)
     return await asyncio.to_thread(
-        _proposed, projection, view, climb, planned, after, redraft, reason, overhead
+        _proposal, projection, view, ladder, planned, after, redraft, reason
     )
+
+
+def _without_recall(before: Messages, after: Messages) -> list[BaseMessage]:
+    """Return the new view without mentions of the history tools.
+
+    Unchanged messages keep their mentions.
+    """
+    old = {message.key: message for message in before}
+    return [
+        message if old.get(message.key) == message else without_recall(message)
+        for message in after
+    ]
 
 
 def _with_ledger(
     projection: Projection,
     ctx: CompactionContext,
-    after: Sequence[BaseMessage],
+    after: Messages,
     enough: int,
     full: int,
     ledger: SessionLedger,
-) -> Sequence[BaseMessage]:
-    """The new view with the ledger of the session. In a thread: what is new to the ledger is read.
+) -> Messages:
+    """Add the session's ledger to the new view.
+
+    Blocks while reading new entries from disk, so do not call this on the event loop.
 
     Args:
-        enough: as in `Need`: a ledger takes it no further.
-        full: the size at which it is compacted again, in estimated tokens before calibration.
+        enough: maximum size of the view including the ledger; see `SizeGoal`.
+        full: the view size at which the next compaction is due, in estimated tokens before calibration.
     """
     size = tokens_of(after)
-    requests = [sent.tokens for sent in projection.requests]
-    steps = steps_until_full((full - size) * projection.scale, requests)
-    freed = tokens_of(ctx.history) - size
-    room = ledger_room(enough - size, freed=freed, steps=steps, early=ctx.least_hidden is not None)
+    room = ledger_room(
+        enough - size,
+        freed=tokens_of(ctx.history) - size,
+        steps=_steps_until_full(projection, (full - size) * projection.meter.scale),
+        is_early=ctx.least_hidden is not None,
+    )
     return with_ledger_in(ctx.history, after, ledger.follow(projection), room)
 
 
-def _proposed(
+def _proposal(
     projection: Projection,
     view: tuple[ViewItem, ...],
-    climb: FailureLadder,
+    ladder: FailureLadder,
     planned: Plan | None,
-    after: Sequence[BaseMessage],
+    after: Messages,
     redraft: RedraftOptions,
     reason: Reason,
-    overhead: int,
 ) -> Proposal:
-    """The entry, the audit and what a user may still change. In a thread: it reads all that is compacted."""
-    ctx, metered = climb.ctx, climb.metered
+    """Return the proposal, including its entry and audit.
+
+    Blocks while reading the compacted messages, so do not call this on the event loop.
+    """
+    ctx = ladder.ctx
+    metered = ladder.metered
     drafted = tuple(after)
-    cut = planned.cut if planned and _keeps_to(planned.cut, drafted) else None
-    made = Compaction(
+    cut = planned.cut if planned and _follows(planned.cut, drafted) else None
+    entry = Compaction(
         first_kept_index=0,
-        strategy=type(climb.made_by).__name__,
-        rung=climb.rung,
+        strategy=type(ladder.made_by).__name__,
+        rung=ladder.rung,
         reason=reason,
         focus=ctx.focus,
         model=metered.info.id if metered.calls else None,
@@ -375,50 +508,66 @@ def _proposed(
         details=ctx.details,
     )
     return Proposal(
-        entry=made,
+        entry=entry,
         view=view,
         drafted=drafted,
         after=drafted,
         audit=Audit(),
         model_calls=metered.calls,
-        troubles=tuple(map(str, climb.failures)),
-        groups=tuple({projection.group(message.index) for message in ctx.history if message.index >= 0}),
+        troubles=tuple(map(str, ladder.failures)),
+        groups=tuple(
+            {
+                projection.group(message.index)
+                for message in ctx.history
+                if message.index >= 0
+            }
+        ),
         originals=originals_of(projection),
         pinned_before=projection.pins,
-        overhead=overhead,
-        scale=projection.scale,
-        replays_reasoning=projection.replays_reasoning,
-        left_out=climb.left_out,
+        overhead=ctx.tools_tokens,
+        scale=projection.meter.scale,
+        replays_reasoning=projection.meter.replays_reasoning,
+        left_out=ladder.left_out,
         cut=cut,
         drafted_for=cut.first_kept_index if cut else None,
     ).with_pins(redraft.pins)
 
 
-def _keeps_to(cut: Cut[ViewItem] | None, drafted: Sequence[BaseMessage]) -> bool:
-    """Whether a strategy compacted what lies before this cut, and nothing behind it."""
+def _follows(cut: Cut[ViewItem] | None, drafted: Messages) -> bool:
+    """Return whether a draft compacts exactly the messages before a cut."""
     if cut is None or all(message.index != NEW for message in drafted):
         return False
-    stays = {message.key for message in drafted}
-    kept = all(message.key in stays for message in cut.tail)
-    return kept and not any(message.key in stays for message in cut.compacted)
+    kept = {message.key for message in drafted}
+    keeps_tail = all(message.key in kept for message in cut.tail)
+    return keeps_tail and not any(message.key in kept for message in cut.compacted)
 
 
-def _need(
-    projection: Projection, budget: Budget, reason: Reason, pending: int, overhead: int, built_in: bool
-) -> Need:
-    scale = projection.scale
-    before = projection.tokens
-    size = view_size(projection, overhead=overhead).tokens + round(pending * scale)
-    return Need(
-        enough=min(_room(projection, budget.threshold, overhead + pending), int(INEFFECTIVE * before)),
-        must=size >= budget.threshold or reason == "overflow",
-        replaceable=size >= budget.window or reason == "overflow" or (built_in and reason != "manual"),
-        refused=reason == "overflow",
-        by_hand=reason == "manual",
+def _size_goal(
+    projection: Projection,
+    budget: Budget,
+    reason: Reason,
+    pending: int,
+    overhead: int,
+    is_built_in: bool,
+) -> SizeGoal:
+    was_refused = reason == "overflow"
+    by_hand = reason == "manual"
+    size = view_size(projection, overhead=overhead).tokens
+    size += round(pending * projection.meter.scale)
+    has_no_room = size >= budget.window or was_refused
+    room = _room(projection, budget.threshold, overhead + pending)
+    return SizeGoal(
+        enough=min(room, int(INEFFECTIVE * projection.tokens)),
+        is_required=size >= budget.threshold or was_refused,
+        is_replaceable=has_no_room or (is_built_in and not by_hand),
+        was_refused=was_refused,
+        by_hand=by_hand,
     )
 
 
-def _summary_room(budget: Budget, llm: LLM) -> int:
-    """The longest summary, in tokens, that this model can write."""
-    room = min(budget.max_summary_tokens, llm.info.max_output or budget.max_summary_tokens)
-    return min(room, llm.info.window // _LEAST_SUMMARISER)
+def _summary_tokens(budget: Budget, llm: LLM) -> int:
+    """Return the maximum length of a summary written by this model, in tokens."""
+    most = budget.max_summary_tokens
+    if llm.info.max_output:
+        most = min(most, llm.info.max_output)
+    return min(most, llm.info.window // _LEAST_SUMMARISER)

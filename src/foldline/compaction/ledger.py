@@ -1,56 +1,93 @@
-"""The ledger in a view: in the summary that a strategy wrote, or in the placeholders of what it hid."""
+"""Puts the ledger into a view.
 
-from collections.abc import Sequence
+It goes into the new summary or, without one, into the placeholders of hidden results.
+"""
+
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from foldline.context.harmless import clean
-from foldline.context.ledger import Group, Ledger, ledger_items, said_in
-from foldline.context.outline import MessageOutline
-from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import STANDING, is_hidden_placeholder, is_summary, with_text
+from foldline.memory.ledger import Ledger, LedgerGroup, keys_in
+from foldline.memory.ledger_lines import LedgerLine, ledger_items
 from foldline.protocol import NEW, BaseMessage, Clear, Edit, Revert
+from foldline.text.harmless import clean
+from foldline.view.items import (
+    STANDING,
+    Key,
+    Messages,
+    is_hidden_placeholder,
+    is_summary,
+    with_text,
+)
+from foldline.view.outline import MessageOutline
+from foldline.view.tokens import estimate_tokens, message_tokens
 
 from .summary_text import harmless, ledger_of, unframed, with_ledger
 
 if TYPE_CHECKING:
-    from foldline.context.projection import Projection
-    from foldline.context.view_state import ViewMarker
+    from foldline.view.projection import Projection
+    from foldline.view.state import ViewMarker
 
 SHARE = 0.5
-"""Of what a compaction leaves free below the threshold, how much the ledger takes. Measured
-(docs/decisions/0038-ledger.md)."""
+"""Maximum share of the free tokens below the threshold that the ledger may use.
+
+The value was chosen by measurement (docs/decisions/0038-ledger.md).
+"""
 MOST = 8_000
-"""Tokens of it at most, however large the window. Of 3,000, 4,000, 6,000 and 8,000 the one with most
-recall (docs/decisions/0038-ledger.md)."""
-_LEAST_NEW = 5
-"""What earlier placeholders quote stays as it is, for the cache holds it, as long as it leaves room for this
-part of the budget; new ones get what is left of it, and at least that (docs/decisions/0039-price.md)."""
-_FURTHEST = 10_000
-"""Entries that are read of a session that was opened again, the newest ones: about 6 s in its thread.
-One that runs takes in all. Of what was needed, one in a thousand had last been said 600 entries before."""
+"""Maximum size of the ledger in tokens, regardless of the window.
+
+In measurements, this was the best of 3,000, 4,000, 6,000 and 8,000 (docs/decisions/0038-ledger.md).
+"""
+_NEW_SHARE = 5
+"""New placeholders get at least 1/_NEW_SHARE (a fifth) of the ledger's budget.
+
+Earlier placeholders keep their lines, because these are in the provider's cache
+(docs/decisions/0039-price.md).
+"""
+_MOST_READ = 10_000
+"""Maximum number of entries read when a session is reopened, starting with the newest.
+
+Reading them takes about 6 s in a thread. In a running session, all entries are read. Of the lines that turned
+out to be needed, only one in a thousand was older than 600 entries.
+"""
 
 
 class SessionLedger:
-    """The ledger of a session, brought up to date when a compaction is drafted: it can be thrown away."""
+    """The ledger of a session, updated whenever a compaction is drafted.
+
+    The ledger is a cache: it can be discarded and rebuilt from the session.
+    """
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self.ledger = ledger or Ledger()
         self._position = 0
-        self._gone: tuple[int, ...] = ()
+        """Position, in the history, of the first entry that has not been added to the ledger."""
+        self._removals: tuple[int, ...] = ()
+        """Indexes of the markers that removed messages. If they change, the ledger is rebuilt."""
         self._lock = Lock()
 
     def follow(self, projection: "Projection") -> Ledger:
-        """The ledger of what the projection holds now. Reads what is new from where it is kept: in a thread.
-        What was dropped, rewound or cleared is not in it."""
+        """Update the ledger from the projection, and return it.
+
+        Blocks while reading new entries from disk, so do not call this on the event loop. Messages that were
+        dropped, rewound or cleared are left out.
+        """
         with self._lock:
-            gone = tuple(marker.index for marker in projection.markers if _takes_away(marker))
-            if gone != self._gone:
-                self.ledger, self._position, self._gone = Ledger(self.ledger.score), 0, gone
+            removals = tuple(
+                marker.index for marker in projection.markers if _removes(marker)
+            )
+            if removals != self._removals:
+                self.ledger = Ledger(self.ledger.score)
+                self._position = 0
+                self._removals = removals
             outlines = projection.entries.outlines
-            for position in range(max(self._position, len(outlines) - _FURTHEST), len(outlines)):
+            start = max(self._position, len(outlines) - _MOST_READ)
+            for position in range(start, len(outlines)):
                 outline = outlines[position]
-                if isinstance(outline, MessageOutline) and projection.fate(outline.index).kind in STANDING:
+                if (
+                    isinstance(outline, MessageOutline)
+                    and projection.fate(outline.index).kind in STANDING
+                ):
                     message = projection.entries[position]
                     if isinstance(message, BaseMessage):
                         self.ledger.add(message)
@@ -58,70 +95,118 @@ class SessionLedger:
             return self.ledger
 
 
-def _takes_away(marker: "ViewMarker") -> bool:
-    return isinstance(marker, Clear | Revert) or (isinstance(marker, Edit) and marker.action == "drop")
+def _removes(marker: "ViewMarker") -> bool:
+    if isinstance(marker, Edit):
+        return marker.action == "drop"
+    return isinstance(marker, Clear | Revert)
 
 
 def budget_of(room: int) -> int:
-    """Tokens that a ledger may take where so many are free."""
+    """Return how many of the `room` free tokens the ledger may use."""
     return max(0, min(MOST, int(SHARE * room)))
 
 
 def with_ledger_in(
-    before: Sequence[BaseMessage], after: Sequence[BaseMessage], ledger: Ledger, room: int
+    before: Messages,
+    after: Messages,
+    ledger: Ledger,
+    room: int,
 ) -> list[BaseMessage]:
-    """The view with what is most likely to be needed of all that it does not say: in the summary that was
-    written, else in the placeholders of what was hidden.
+    """Add the ledger to a new view.
+
+    Of the lines that are not in the view, those most likely to be needed are chosen. They go into the new
+    summary or, if there is none, into the placeholders of newly hidden results.
 
     Args:
         before: the view that was compacted.
-        room: estimated tokens that are free in it.
+        room: number of free tokens, as estimated.
     """
-    made = list(after)
+    view = list(after)
     budget = budget_of(room)
-    written = [at for at, message in enumerate(made) if message.index == NEW and is_summary(message)]
-    if written:
-        at = written[-1]
-        pinned = _pinned(before, made)
-        made[at] = with_text(made[at], _replaced(made[at], [], pinned))
-        groups = ledger.choose(budget - estimate_tokens("\n".join(pinned)), said_in(made))
-        made[at] = with_text(made[at], _replaced(made[at], [clean(group.text) for group in groups]))
-        return made
-    known = {message.key: message for message in before}
-    kept = {
-        at: known[stub.key]
-        for at, stub in enumerate(made)
-        if stub.key in known and is_hidden_placeholder(known[stub.key].text)
-    }
-    used = sum(message_tokens(stub) - message_tokens(made[at]) for at, stub in kept.items())
-    least = budget // _LEAST_NEW
+    summaries = [
+        at
+        for at, message in enumerate(view)
+        if message.index == NEW and is_summary(message)
+    ]
+    if summaries:
+        _fill_summary(before, view, summaries[-1], ledger, budget)
+    else:
+        _fill_placeholders(
+            {message.key: message for message in before}, view, ledger, budget
+        )
+    return view
+
+
+def _fill_summary(
+    before: Messages,
+    view: list[BaseMessage],
+    position: int,
+    ledger: Ledger,
+    budget: int,
+) -> None:
+    """Put the pinned lines and the ledger into the summary at `position`."""
+    pinned = _pinned_lines(before, view)
+    summary = view[position]
+    view[position] = with_text(summary, _with_lines(summary, [], pinned))
+    room = budget - estimate_tokens("\n".join(pinned))
+    lines = [clean(group.text) for group in ledger.choose(room, keys_in(view))]
+    summary = view[position]
+    view[position] = with_text(summary, _with_lines(summary, lines))
+
+
+def _fill_placeholders(
+    before: Mapping[Key, BaseMessage],
+    view: list[BaseMessage],
+    ledger: Ledger,
+    budget: int,
+) -> None:
+    """Put the ledger into the placeholders of newly hidden results.
+
+    Earlier placeholders keep their lines if there is still enough room for the new placeholders.
+    """
+    earlier: dict[int, BaseMessage] = {}
+    used = 0
+    for at, message in enumerate(view):
+        old_message = before.get(message.key)
+        if old_message is not None and is_hidden_placeholder(old_message.text):
+            earlier[at] = old_message
+            used += message_tokens(old_message) - message_tokens(message)
+    least = budget // _NEW_SHARE
     if used + least <= budget / SHARE:
-        for at, stub in kept.items():
-            made[at] = stub
+        for at, placeholder in earlier.items():
+            view[at] = placeholder
         budget = max(least, budget - used)
     hidden = {
         message.index: at
-        for at, message in enumerate(made)
-        if is_hidden_placeholder(message.text) and known.get(message.key) != message
+        for at, message in enumerate(view)
+        if is_hidden_placeholder(message.text) and before.get(message.key) != message
     }
-    for group in ledger.choose(budget, said_in(made), entries=hidden):
-        stub = made[hidden[group.entry]]
-        made[hidden[group.entry]] = with_text(stub, f"{stub.text}\n{harmless(clean(_excerpt(group)))}")
-    return made
+    for group in ledger.choose(budget, keys_in(view), entries=hidden):
+        at = hidden[group.entry]
+        excerpt = harmless(clean(_excerpt(group)))
+        view[at] = with_text(view[at], f"{view[at].text}\n{excerpt}")
 
 
-def _pinned(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> list[str]:
-    """The pinned lines of the summaries that are not there any more."""
+def _pinned_lines(before: Messages, after: Messages) -> list[str]:
+    """Return the pinned lines of the summaries that were replaced."""
     kept = {message.key for message in after}
-    gone = [message for message in before if is_summary(message) and message.key not in kept]
-    return ledger_items(dict.fromkeys(line for message in gone for line in ledger_of(unframed(message))[1]))
+    lines: dict[LedgerLine, None] = {}
+    for message in before:
+        if is_summary(message) and message.key not in kept:
+            _, pinned = ledger_of(unframed(message))
+            lines.update(dict.fromkeys(pinned))
+    return ledger_items(lines)
 
 
-def _replaced(summary: BaseMessage, items: Sequence[str], pinned: Sequence[str] | None = None) -> str:
-    """The text of a summary with this ledger, within its frame where it has one."""
-    said = unframed(summary)
-    return summary.text.replace(said, with_ledger(said, items, pinned), 1) if said else summary.text
+def _with_lines(
+    message: BaseMessage, items: Sequence[str], pinned: Sequence[str] | None = None
+) -> str:
+    """Return the text of a summary message, with this ledger inside the frame."""
+    summary = unframed(message)
+    if not summary:
+        return message.text
+    return message.text.replace(summary, with_ledger(summary, items, pinned), 1)
 
 
-def _excerpt(group: Group) -> str:
+def _excerpt(group: LedgerGroup) -> str:
     return "\n".join([" ".join(group.names), *group.lines]).strip()

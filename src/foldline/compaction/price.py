@@ -1,51 +1,75 @@
-"""What compacting before the window is full saves and costs, in tokens of fresh input.
+"""Calculates the gain of an early compaction, in tokens of fresh input.
 
-The formulas, with where their figures come from: docs/design/compaction.md and budget.md.
+The formulas and the sources of the constants are documented in docs/design/compaction.md and
+docs/design/budget.md.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 NEEDED = 0.05
-"""Chance that a step needs a large result of work that is done: recorded sessions, decision 39."""
+"""Probability that a step needs a large result from finished work.
+
+Measured on recorded sessions (docs/decisions/0039-price.md).
+"""
 MISS = 4_000
-"""What that costs beyond reading it again: one more step, which sends 40,000 tokens from the cache at .1."""
-_STEPS_LOOKED_AT = 20
-"""So many of the newest requests say how fast the view grows."""
+"""Cost, in tokens, of a needed result that was hidden, not counting the tokens read again.
+
+This is the cost of one step that sends 40,000 cached tokens at 0.1 times the price of fresh input.
+"""
+_RECENT_STEPS = 20
+"""Number of newest requests over which the growth of the view is measured."""
 
 
 def least_hidden(cached: float) -> float:
-    """Tokens from which on a result costs more to hold than to hide. `cached`: the price of a token that the
-    provider has in its cache, where a fresh one costs 1."""
-    return NEEDED * MISS / (cached - NEEDED) if cached > NEEDED else float("inf")
-
-
-def gain(hidden: Iterable[float], *, resent: float, steps: float, cached: float) -> float:
-    """What hiding these results now is worth: below 0, it does not pay.
+    """Return the size of the smallest result worth hiding, in tokens.
 
     Args:
-        hidden: tokens of each.
-        resent: tokens behind the first of them that the cache holds now, and that have to be sent once more.
-        steps: how many are expected until the next compaction.
-        cached: as in `least_hidden`.
+        cached: price of a cached token, relative to that of a fresh token.
     """
-    each_step = sum(cached * tokens - NEEDED * (tokens + MISS) for tokens in hidden)
-    return steps * each_step - (1 - cached) * resent
+    if cached <= NEEDED:
+        return float("inf")
+    return NEEDED * MISS / (cached - NEEDED)
+
+
+def gain(
+    hidden: Iterable[float], *, resent: float, steps: float, cached: float
+) -> float:
+    """Return the gain from hiding these results now.
+
+    If the gain is negative, hiding costs more than it saves.
+
+    Args:
+        hidden: size of each result, in tokens.
+        resent: number of cached tokens after the first result, which have to be sent again as fresh input.
+        steps: expected number of steps until the next compaction.
+        cached: price of a cached token, relative to that of a fresh token.
+    """
+    gain_per_step = sum(cached * tokens - NEEDED * (tokens + MISS) for tokens in hidden)
+    return steps * gain_per_step - (1 - cached) * resent
 
 
 def tier_gain(
-    size: float, left: float, *, steps: float, factor: float, cached: float, written: float
+    size: float,
+    left: float,
+    *,
+    steps: float,
+    factor: float,
+    cached: float,
+    written: float,
 ) -> float:
-    """What a compaction is worth that keeps requests below a price tier: below 0, it does not pay. That each
-    step costs less afterwards is left out: by that alone one would compact much sooner, and forget.
+    """Return the gain from staying below a price tier.
+
+    If the gain is negative, the compaction costs more than it saves. Savings from smaller requests in later
+    steps are not counted. If they were, the view would be compacted too early and information would be lost.
 
     Args:
-        size: tokens of the next request, which is above the tier.
-        left: tokens after the compaction.
-        steps: how many are expected until one is due anyway.
-        factor: what the tier makes of the price.
-        cached: as in `least_hidden`.
-        written: price of the summary that is written.
+        size: size of the next request, which is above the tier, in tokens.
+        left: size of the request after the compaction, in tokens.
+        steps: expected number of steps until a compaction would be due anyway.
+        factor: price above the tier, as a multiple of the price below the tier.
+        cached: price of a cached token, relative to that of a fresh token.
+        written: cost of generating the summary.
     """
     surcharge = steps * (factor - 1) * cached * size
     draft = factor * (cached * size + written)
@@ -53,39 +77,42 @@ def tier_gain(
 
 
 def step_growth(requests: Sequence[int]) -> float:
-    """Tokens that the newest requests grew by from one to the next, on average, given the tokens of all."""
-    newest = requests[-_STEPS_LOOKED_AT - 1 :]
-    grown = sum(max(0, later - earlier) for earlier, later in pairwise(newest))
-    return grown / max(1, len(newest) - 1)
+    """Return the average growth from one request to the next, in tokens."""
+    newest = requests[-_RECENT_STEPS - 1 :]
+    growth = sum(max(0, later - earlier) for earlier, later in pairwise(newest))
+    return growth / max(1, len(newest) - 1)
 
 
 def steps_until_full(free: float, requests: Sequence[int]) -> float:
-    """Steps until the view has grown by `free` tokens at the pace of its newest requests, given the tokens of
-    all; no more than there were so far: a session is expected to last as long again as it has lasted."""
+    """Return the expected number of steps until `free` tokens are used.
+
+    The result is at most the number of steps so far, because a session is expected to continue for as long as
+    it has lasted already.
+
+    Args:
+        requests: size of each request so far, in tokens.
+    """
     return min(len(requests), free / max(1.0, step_growth(requests)))
 
 
-def idle_gain(before: float, after: float, *, draft: float) -> float:
-    """What compacting at rest is worth, shortly before the cache ends: below 0, it does not pay. The next
-    request is all new either way, so only its size counts; that steps follow is not reckoned with.
+_FEW_STEPS = 12
+"""Number of steps until the window is full again, below which the ledger gets less room.
+
+Each compaction sends the ledger again as fresh input, and only the steps until the next compaction benefit
+from it. The value was chosen by measurement (docs/decisions/0039-price.md).
+"""
+_EARLY_SHARE = 11
+"""The ledger may use at most 1/_EARLY_SHARE of the tokens that an early compaction frees."""
+
+
+def ledger_room(room: int, *, freed: int, steps: float, is_early: bool) -> int:
+    """Return the number of free tokens of which the ledger may use a share.
 
     Args:
-        before: tokens of the next request as it stands, and `after` of it compacted.
-        draft: what writing the compaction costs.
+        room: number of tokens that are free after a compaction.
+        freed: number of tokens freed by the compaction.
+        steps: expected number of steps until the view is full again.
+        is_early: whether the compaction happens before the window is full.
     """
-    gone = before - after
-    return gone - NEEDED * (gone + MISS) - draft
-
-
-_FEW_STEPS = 12
-"""A window that is full again after fewer has less room for a ledger: each compaction sends it anew, at the
-price of fresh input, and only these steps use it. Measured, decision 39."""
-_OF_FREED = 11
-"""Before the window is full, a ledger reckons with this part of what was freed: it takes a third of that."""
-
-
-def ledger_room(room: int, *, freed: int, steps: float, early: bool) -> int:
-    """Of the tokens that a compaction leaves free, those that a ledger may take its share of: fewer where the
-    next few steps fill them, and before the window is full no more than a part of what was `freed`."""
     room = int(room * min(1.0, steps / _FEW_STEPS))
-    return min(room, freed // _OF_FREED) if early else room
+    return min(room, freed // _EARLY_SHARE) if is_early else room

@@ -1,4 +1,7 @@
-"""Strategies by name: a short one for those that come along, `module:ClassName` for anybody's own."""
+"""Finds strategies by name, and creates them.
+
+Built-in strategies have short names. The user's own are named `module:ClassName`.
+"""
 
 import importlib
 import inspect
@@ -10,20 +13,20 @@ from typing import Union, get_args, get_origin
 
 from foldline.history import Session
 from foldline.llm import LLM, Embedder
+from foldline.llm.base import HasEmbedder
 from foldline.protocol import FoldlineError, Reason
 
-from .hierarchical import HierarchicalCompaction
-from .ladder import LadderCompaction
-from .selection import ImportanceCompaction, SemanticCompaction
-from .simple import (
-    AdaptiveCompaction,
-    DigestCompaction,
-    HidingThenSummaryCompaction,
-    SimpleCompaction,
-    ToolResultHidingCompaction,
-)
+from .strategies.adaptive import AdaptiveCompaction
+from .strategies.digest import DigestCompaction
+from .strategies.hide import ToolResultHidingCompaction
+from .strategies.hide_then_summary import HidingThenSummaryCompaction
+from .strategies.hierarchical import HierarchicalCompaction
+from .strategies.importance import ImportanceCompaction
+from .strategies.ladder import LadderCompaction
+from .strategies.semantic import SemanticCompaction
+from .strategies.simple import SimpleCompaction
+from .strategies.summary import SummaryCompaction
 from .strategy import CompactionStrategy
-from .summary import SummaryCompaction
 
 BUILT_IN: Mapping[str, type[CompactionStrategy]] = {
     "adaptive": AdaptiveCompaction,
@@ -37,149 +40,215 @@ BUILT_IN: Mapping[str, type[CompactionStrategy]] = {
     "hierarchical": HierarchicalCompaction,
     "digest": DigestCompaction,
 }
-"""The strategies that come along, by their short names."""
+"""The built-in strategies by short name."""
+
+UNKNOWN_STRATEGY = (
+    "There is no strategy {}. {}Available: {}, and your own as module:ClassName."
+)
+CANNOT_LOAD = "The strategy {} cannot be loaded: {}."
+CANNOT_CREATE = "The strategy {} cannot be created: {}."
+NO_METHOD = "The strategy {} is not a compaction strategy, because it has no method compact(ctx)."
+NOT_ASYNC = (
+    "The method compact of the strategy {} is not async. Define it with async def."
+)
+NEEDS_DEFAULT = (
+    "The strategy {} needs a value for {}, which is keyword-only. Give it a default."
+)
+NOT_AVAILABLE = (
+    "The strategy {} needs a value for {}: {}, which is not available. Available: {}. "
+    "Make the parameter keyword-only, with a default."
+)
 
 DEFAULT = "adaptive"
-"""The one of these that compacts where nobody chose (docs/decisions/0014-default-strategy.md)."""
+"""Name of the strategy used if none is configured (docs/decisions/0014-default-strategy.md)."""
 
 Dependencies = Mapping[type, object]
-"""What a constructor may ask for, by the type it annotates."""
+"""Values for the parameters of strategies' constructors, by annotated type."""
 
 
 def dependencies(
-    writer: LLM, folder: Path, *, session: Session | None = None, embedder: Embedder | None = None
+    writer: LLM, folder: Path, *, session: Session | None = None
 ) -> Dependencies:
-    """The model that writes summaries, the working folder, and what else there is."""
-    given: dict[type, object | None] = {LLM: writer, Path: folder, Session: session, Embedder: embedder}
-    return {kind: what for kind, what in given.items() if what is not None}
+    """Return the values that can be injected into a strategy's constructor.
+
+    Args:
+        writer: the model that writes the summaries.
+    """
+    injectable: dict[type, object] = {LLM: writer, Path: folder}
+    if session is not None:
+        injectable[Session] = session
+    embedder = writer.embedder() if isinstance(writer, HasEmbedder) else None
+    if embedder is not None:
+        injectable[Embedder] = embedder
+    return injectable
 
 
 def plans_by_cut(strategy: CompactionStrategy) -> bool:
-    """Whether the plan says all: where it finds nothing to cut, this strategy finds nothing either."""
-    return isinstance(strategy, SummaryCompaction | HierarchicalCompaction | DigestCompaction)
+    """Return whether this strategy needs a cut in order to compact anything."""
+    return isinstance(
+        strategy, SummaryCompaction | HierarchicalCompaction | DigestCompaction
+    )
 
 
 def asks_model(strategy: CompactionStrategy) -> bool:
-    """Whether a compaction by this strategy, unless it is by hand, may ask a model: all but a few do."""
-    return not isinstance(strategy, AdaptiveCompaction | ToolResultHidingCompaction | DigestCompaction)
+    """Return whether automatic compactions with this strategy call a model."""
+    return not isinstance(
+        strategy, AdaptiveCompaction | ToolResultHidingCompaction | DigestCompaction
+    )
 
 
 def strategy_name(strategy: CompactionStrategy | str) -> str:
-    """The short name of a strategy, or of the class that an entry records; else `module:ClassName`."""
-    own = type(strategy)
-    for name, kind in BUILT_IN.items():
-        if kind is own or kind.__name__ == strategy:
+    """Return a strategy's short name, or `module:ClassName`."""
+    own_type = type(strategy)
+    for name, built_in in BUILT_IN.items():
+        if built_in is own_type or built_in.__name__ == strategy:
             return name
-    return strategy if isinstance(strategy, str) else f"{own.__module__}:{own.__qualname__}"
+    if isinstance(strategy, str):
+        return strategy
+    return f"{own_type.__module__}:{own_type.__qualname__}"
 
 
 def strategy_for(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
-    """The strategy for a compaction of this reason: the default one has another for those by hand."""
+    """Return the strategy for a compaction with this reason.
+
+    For manual compactions, the default strategy delegates to a different one.
+    """
     if reason == "manual" and isinstance(strategy, AdaptiveCompaction):
         return strategy.by_hand
     return strategy
 
 
-def load_strategy(name: str, dependencies: Dependencies | None = None) -> CompactionStrategy:
-    """The strategy of this name, made.
+def load_strategy(
+    name: str, dependencies: Dependencies | None = None
+) -> CompactionStrategy:
+    """Create the strategy with this name.
 
-    Positional constructor parameters are injected by their annotation, those with a default where there is
-    something to inject; keyword-only ones keep their defaults. (The rule is kimi-cli's.)
+    Positional constructor parameters are injected according to their annotations. If there is no value of
+    that type, a parameter keeps its default value. Keyword-only parameters always do. The rule is the same as
+    in kimi-cli.
 
     Raises:
-        FoldlineError: there is no such module, class or method, it asks for something that is not there, or
-            its constructor fails.
+        FoldlineError: the class cannot be found, a parameter cannot be injected, or the constructor fails.
     """
-    kind = strategy_class(name)
-    arguments = _arguments(name, kind, dependencies or {})
+    strategy_type = strategy_class(name)
+    arguments = _arguments(name, strategy_type, dependencies or {})
     try:
-        return kind(*arguments)
+        return strategy_type(*arguments)
     except FoldlineError:
         raise
-    except Exception as error:  # it may be anybody's
+    except Exception as error:  # third-party code
         raise FoldlineError(
-            f"The strategy {name} cannot be made: its constructor failed ({type(error).__name__}: {error})."
+            CANNOT_CREATE.format(
+                name, f"its constructor failed ({type(error).__name__}: {error})"
+            )
         ) from error
 
 
 def check_strategy(name: str) -> None:
-    """See whether the strategy of this name can be loaded, without making one.
+    """Check whether a strategy can be loaded, without creating it.
 
     Raises:
-        FoldlineError: it cannot, whatever there is to be injected.
+        FoldlineError: the class cannot be found, or it needs a value that is never injected.
     """
-    _arguments(name, strategy_class(name), dict.fromkeys((LLM, Path, Session, Embedder)))
+    _arguments(
+        name, strategy_class(name), dict.fromkeys((LLM, Path, Session, Embedder))
+    )
 
 
 def strategy_class(name: str) -> type[CompactionStrategy]:
-    """The class of this name.
+    """Return the strategy class with this name.
 
     Raises:
-        FoldlineError: there is none, or it has no method to compact with.
+        FoldlineError: the class does not exist, or has no async method `compact`.
     """
-    kind: type[CompactionStrategy] = BUILT_IN.get(name) or _imported(name)
-    if not callable(getattr(kind, "compact", None)):
-        raise FoldlineError(f"The strategy {name} has no method compact(ctx): it is no compaction strategy.")
-    if not inspect.iscoroutinefunction(kind.compact):
-        raise FoldlineError(f"The strategy {name} has a method compact that is not async: write async def.")
-    return kind
+    strategy_type: type[CompactionStrategy] = BUILT_IN.get(name) or _imported(name)
+    if not callable(getattr(strategy_type, "compact", None)):
+        raise FoldlineError(NO_METHOD.format(name))
+    if not inspect.iscoroutinefunction(strategy_type.compact):
+        raise FoldlineError(NOT_ASYNC.format(name))
+    return strategy_type
 
 
 def _imported(name: str) -> type[CompactionStrategy]:
     module_name, colon, class_name = name.partition(":")
     if not colon:
         close = get_close_matches(name, BUILT_IN, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise FoldlineError(
-            f"There is no strategy {name}; {hint}there are {', '.join(BUILT_IN)}, and your own as "
-            "module:ClassName."
-        )
+        hint = f"Did you mean {close[0]}? " if close else ""
+        raise FoldlineError(UNKNOWN_STRATEGY.format(name, hint, ", ".join(BUILT_IN)))
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise FoldlineError(
-            f"The strategy {name} cannot be loaded: there is no module {error.name}. Install it where "
-            "Foldline is installed."
+            CANNOT_LOAD.format(name, f"there is no module {error.name}")
+            + " Install it in Foldline's Python environment."
         ) from error
     except Exception as error:
         raise FoldlineError(
-            f"The strategy {name} cannot be loaded: its module fails ({type(error).__name__}: {error})."
-        ) from error
-    found = getattr(module, class_name, None)
-    if not isinstance(found, type):
-        raise FoldlineError(f"The strategy {name} cannot be loaded: {module_name} has no class {class_name}.")
-    return found
-
-
-def _arguments(name: str, kind: type, dependencies: Dependencies) -> list[object]:
-    try:
-        parameters = inspect.signature(kind, eval_str=True).parameters.values()
-    except Exception as error:  # an annotation is evaluated, and may be any code
-        raise FoldlineError(
-            f"The strategy {name} cannot be made: the annotations of its constructor cannot be read "
-            f"({type(error).__name__}: {error})."
-        ) from error
-    given: list[object] = []
-    for parameter in parameters:
-        required = parameter.default is parameter.empty
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            wanted = _kinds(parameter.annotation)
-            found = [what for each, what in dependencies.items() if each in wanted]
-            if required and not found:
-                what = getattr(parameter.annotation, "__name__", parameter.annotation)
-                known = ", ".join(sorted(each.__name__ for each in dependencies)) or "nothing"
-                raise FoldlineError(
-                    f"The strategy {name} asks for {parameter.name}: {what}, which cannot be given to it; "
-                    f"there is {known}. Make it keyword-only with a default."
-                )
-            given.append(found[0] if found else parameter.default)
-        elif required and parameter.kind is parameter.KEYWORD_ONLY:
-            raise FoldlineError(
-                f"The strategy {name} asks for {parameter.name}, which is keyword-only: give it a default."
+            CANNOT_LOAD.format(
+                name, f"its module failed ({type(error).__name__}: {error})"
             )
-    return given
+        ) from error
+    strategy_type = getattr(module, class_name, None)
+    if not isinstance(strategy_type, type):
+        raise FoldlineError(
+            CANNOT_LOAD.format(name, f"{module_name} has no class {class_name}")
+        )
+    return strategy_type
 
 
-def _kinds(annotation: object) -> tuple[object, ...]:
-    """What an annotation takes: of `LLM | None`, both."""
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+def _arguments(
+    name: str, strategy_type: type, dependencies: Dependencies
+) -> list[object]:
+    """Return the positional arguments for a strategy's constructor."""
+    try:
+        parameters = inspect.signature(strategy_type, eval_str=True).parameters.values()
+    except Exception as error:  # evaluating an annotation may run any code
+        raise FoldlineError(
+            CANNOT_CREATE.format(
+                name,
+                "the annotations of its constructor cannot be read "
+                f"({type(error).__name__}: {error})",
+            )
+        ) from error
+    arguments: list[object] = []
+    for parameter in parameters:
+        if parameter.kind in (
+            parameter.POSITIONAL_ONLY,
+            parameter.POSITIONAL_OR_KEYWORD,
+        ):
+            arguments.append(_injected(name, parameter, dependencies))
+        elif (
+            parameter.kind is parameter.KEYWORD_ONLY
+            and parameter.default is parameter.empty
+        ):
+            raise FoldlineError(NEEDS_DEFAULT.format(name, parameter.name))
+    return arguments
+
+
+def _injected(
+    name: str, parameter: inspect.Parameter, dependencies: Dependencies
+) -> object:
+    """Return a dependency of the parameter's type, or the parameter's default."""
+    accepted = _accepted_types(parameter.annotation)
+    for dependency_type, dependency in dependencies.items():
+        if dependency_type in accepted:
+            return dependency
+    if parameter.default is not parameter.empty:
+        return parameter.default
+    type_name = getattr(parameter.annotation, "__name__", parameter.annotation)
+    available = ", ".join(
+        sorted(dependency_type.__name__ for dependency_type in dependencies)
+    )
+    raise FoldlineError(
+        NOT_AVAILABLE.format(name, parameter.name, type_name, available or "nothing")
+    )
+
+
+def _accepted_types(annotation: object) -> tuple[object, ...]:
+    """Return the types that an annotation accepts.
+
+    For `LLM | None`, these are `LLM` and `None`.
+    """
+    if get_origin(annotation) in (Union, UnionType):
+        return get_args(annotation)
+    return (annotation,)

@@ -1,20 +1,36 @@
-"""What a compaction strategy is, and what it is given: context, prompts, a model whose calls are counted."""
+"""The interface of a compaction strategy.
+
+Defines the strategy's context, its prompts, and a model that counts its calls.
+"""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from foldline.context.budget import SMALLEST_WINDOW
-from foldline.context.language import Language
-from foldline.context.outline import MessageOutline
-from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import STANDING, is_preamble
 from foldline.data import config_dir, data_dir
-from foldline.llm import LLM, Answer, Chunk, LLMError, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
+from foldline.llm import (
+    LLM,
+    Answer,
+    Chunk,
+    LLMError,
+    Request,
+    RetryChunk,
+    TextChunk,
+    ToolSpec,
+    WrappedLLM,
+)
+from foldline.memory.language import Language
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -24,43 +40,58 @@ from foldline.protocol import (
     events,
     system_words,
 )
+from foldline.view.budget import SMALLEST_WINDOW
+from foldline.view.items import STANDING, is_preamble
+from foldline.view.outline import MessageOutline
+from foldline.view.tokens import estimate_tokens, message_tokens
 
 if TYPE_CHECKING:
-    from foldline.context.projection import Projection
+    from foldline.view.projection import Projection
 
 
 class Originals(Mapping[int, BaseMessage]):
-    """The messages of a history as they came, by index: also what a summary, a placeholder or nothing at all
-    stands for in the view. What the user dropped, cleared or went back behind is not among them. Each is read
-    from the disk when it is looked at."""
+    """The original messages of a history, by index.
+
+    Messages that the view replaces with a summary or a placeholder are included. Messages that the user
+    dropped, cleared or rewound are not. Each message is read from disk on access.
+    """
 
     def __init__(self, projection: "Projection") -> None:
         self._projection = projection
-        self._end = projection.last_index
-        """What the history gets from now on is no part of it."""
+        self._last_index = projection.last_index
+        """Index of the last entry that is included."""
 
     def __getitem__(self, index: int) -> BaseMessage:
-        entry = self._projection.entry(index) if self._holds(index) else None
+        entry = self._projection.entry(index) if self._has(index) else None
         if not isinstance(entry, BaseMessage):
             raise KeyError(index)
         return entry
 
     def __iter__(self) -> Iterator[int]:
-        outlines = (self._projection.outline(index) for index in range(self._end + 1))
-        messages = (each.index for each in outlines if isinstance(each, MessageOutline))
-        return filter(self._holds, messages)
+        for index in range(self._last_index + 1):
+            outline = self._projection.outline(index)
+            if isinstance(outline, MessageOutline) and self._has(index):
+                yield index
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _holds(self, index: int) -> bool:
-        return 0 <= index <= self._end and self._projection.fate(index).kind in STANDING
+    def _has(self, index: int) -> bool:
+        return (
+            0 <= index <= self._last_index
+            and self._projection.fate(index).kind in STANDING
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionContext:
-    """What a strategy works with. All sizes in tokens. A message that comes back with its index is kept or
-    replaced, one without is new."""
+    """The input of a compaction strategy.
+
+    All sizes are in tokens.
+
+    In the view returned by a strategy, a message with an index is an old message, kept or rewritten. A
+    message without an index is new.
+    """
 
     history: Sequence[BaseMessage]
     token_count: int
@@ -69,90 +100,124 @@ class CompactionContext:
     llm: LLM
     focus: str | None = None
     keep_recent_tokens: int = 0
-    """Of the newest work to keep verbatim, in estimated tokens before calibration."""
+    """How much of the newest work to keep verbatim, in estimated tokens before calibration."""
     max_summary_tokens: int = 4_096
     pins: frozenset[int] = frozenset()
-    """Indices of messages that must come back as they are."""
+    """Indexes of messages that the new view must contain unchanged."""
     details: CompactionDetails = field(default_factory=CompactionDetails)
     """The files read and modified so far."""
     first_kept_index: int | None = None
-    """Where the user put the cut; None leaves it to the strategy."""
+    """Index of the first message to keep, as selected by the user; if None, the strategy decides."""
     cut_position: int | None = None
-    """Where the plan cuts `history`; None leaves it to the strategy."""
+    """The planned cut, as a position in `history`; if None, the strategy decides."""
     least_hidden: int | None = None
-    """Nothing is due yet: only results of so many estimated tokens, before calibration, are worth hiding."""
+    """Minimum size of a result to hide in an early compaction, in estimated tokens.
+
+    None if the compaction is not early.
+    """
     guidance: str | None = None
-    """What the user wants done better than in `earlier_draft`."""
+    """Instructions that the user gave for the next draft after reading `earlier_draft`."""
     earlier_draft: str | None = None
     tools: Sequence[ToolSpec] = ()
-    """Those of an ordinary request: what repeats it is served from the provider's cache."""
+    """The tools offered in an ordinary request. They must be sent again to get a hit in the provider's cache.
+    """
     tools_tokens: int = 0
-    """Estimate of their schemas, before calibration."""
+    """Size of the tool schemas, in estimated tokens before calibration."""
     prefix_cached: bool = False
-    """Whether `llm` has just been sent this history, by a provider that caches what requests share."""
+    """Whether the provider of `llm` has this history in its cache."""
     draft_window: int | None = None
-    """Most tokens one request of a draft may take with its answer; None: the model's window."""
+    """Maximum size of one summary request, including its response, in tokens.
+
+    If None, the limit is the model's window.
+    """
     originals: Mapping[int, BaseMessage] = field(default_factory=dict)
-    """The messages of the whole history as they came, by index, to be read: no summary has to be made of a
-    summary. A result holds of them what the view holds; other texts are quoted in new messages."""
+    """The original messages of the entire history, by index, for strategies that quote them.
+
+    Quotes must go into new messages, because a message with an index must stay as it is in `history`.
+    """
     may_clip_unseen: bool = False
-    """Whether results that no request has carried yet may be clipped if nothing else makes room: a server
-    refused theirs as too long, or another program handed them in, of whatever size."""
+    """Whether results that the model has not seen yet may be clipped if there is no other way to make room.
+
+    True in `foldline.compress`, and after a server has rejected a request with these results as too long.
+    """
     any_form: bool = False
-    """Whether notes without sections are taken: another program's function may write prose."""
+    """Whether a draft without sections is accepted. Functions of other programs may omit the sections."""
 
     @property
     def preamble(self) -> list[BaseMessage]:
         return [message for message in self.history if is_preamble(message)]
 
     @property
+    def fixed_tokens(self) -> int:
+        """Size of the messages that no compaction may change, in estimated tokens.
+
+        These messages are the preamble and the pins.
+        """
+        fixed = [
+            message
+            for message in self.history
+            if is_preamble(message) or message.index in self.pins
+        ]
+        return tokens_of(fixed)
+
+    @property
     def scale(self) -> float:
-        """Tokens as reported usage counts them, for each estimated one."""
-        return max(1, self.token_count) / max(1, self.tools_tokens + tokens_of(self.history))
+        """Calibration factor: the number of reported tokens per estimated token."""
+        estimate = self.tools_tokens + tokens_of(self.history)
+        return max(1, self.token_count) / max(1, estimate)
 
     def request_tokens(self, view: Iterable[BaseMessage]) -> float:
-        """Tokens of a request with this view, as reported usage counts them."""
+        """Return the size of a request with this view, in calibrated tokens."""
         return self.scale * (self.tools_tokens + tokens_of(view))
 
     @property
     def summariser_window(self) -> int:
-        """Most tokens one request of a draft may take with its answer."""
+        """Maximum size of one summary request, including its response, in tokens."""
         return self.draft_window or min(self.max_context_size, self.llm.info.window)
 
 
 def tokens_of(messages: Iterable[BaseMessage]) -> int:
-    """Estimated tokens, before calibration."""
+    """Return the size of messages, in estimated tokens before calibration."""
     return sum(map(message_tokens, messages))
 
 
 class CompactionStrategy(Protocol):
-    """Rewrites a view. When to run it is not its business."""
+    """Rewrites a view. The engine decides when to call it."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None: ...
 
 
 class CompactionFailed(FoldlineError):
-    """A compaction that could not be done. Nothing has changed; the sentence says why."""
+    """A compaction failed; the message gives the reason.
+
+    Nothing has been changed.
+    """
 
 
 class DraftRejected(CompactionFailed):
-    """A model's draft that must not replace anything: empty, cut off, a tool call, not smaller."""
+    """A draft cannot be used: it is empty, cut off, a tool call, or not smaller."""
 
 
 @lru_cache(maxsize=64)
 def load_prompt(name: str, language: Language = "en") -> str:
-    """The text of `prompts/<name>.md`.
+    """Return the text of `prompts/<name>.md`.
+
+    If the user has provided such a file, it takes precedence.
 
     Raises:
-        FoldlineError: there is no such prompt, or it cannot be read.
+        FoldlineError: the prompt does not exist or cannot be read.
     """
     folders = [config_dir(os.environ) / "prompts", data_dir("prompts")]
-    languages = [folder / language for folder in folders] if language != "en" else []
-    for folder in [*languages, *folders]:
+    candidates = list(folders)
+    if language != "en":
+        candidates = [*(folder / language for folder in folders), *folders]
+    for folder in candidates:
         text = _read(folder / f"{name}.md")
         if text is not None:
             return text
-    raise FoldlineError(f"The prompt {name}.md is missing from {folders[-1]}: reinstall Foldline.")
+    raise FoldlineError(
+        f"The prompt {name}.md is missing from {folders[-1]}. Reinstall Foldline."
+    )
 
 
 def _read(path: Path) -> str | None:
@@ -161,7 +226,9 @@ def _read(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise FoldlineError(f"The prompt {path} cannot be read: {system_words(error)}.") from None
+        raise FoldlineError(
+            f"The prompt {path} cannot be read: {system_words(error)}."
+        ) from None
     except UnicodeDecodeError:
         raise FoldlineError(f"The prompt {path} is not UTF-8 text.") from None
 
@@ -170,77 +237,69 @@ Progress = Callable[[events.CompactionProgress | events.Retrying], None]
 
 
 OnRequest = Callable[[str, Usage | None, int], None]
-"""Hears of a request that has ended: the model, what its server reports, and else the estimated tokens."""
+"""Called after each request with the model, the reported usage (if any) and the estimated size in tokens."""
 
 
 @dataclass
-class MeteredLLM:
-    """A strategy's model, watched."""
+class MeteredLLM(WrappedLLM):
+    """Wraps a strategy's model, counting its calls and reporting their progress."""
 
-    llm: LLM
     progress: Progress
     on_request: OnRequest = lambda *_: None
     session: str = ""
-    """Goes with each request: see `Request.session`."""
+    """Name of the session, sent with each request. See `Request.session`."""
     rung: str = "strategy"
     calls: int = 0
     drafted: int = 0
-    """Estimated tokens of the drafts that ended."""
+    """Estimated size of the finished drafts, in tokens."""
     usage: Usage = field(default_factory=Usage)
 
-    @property
-    def info(self) -> ModelInfo:
-        return self.llm.info
-
-    @property
-    def dialect(self) -> str:
-        return self.llm.dialect
-
-    async def prepare(self) -> ModelInfo:
-        return await self.llm.prepare()
-
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The answer to a request of the strategy's.
+        """Stream the response to a strategy's request.
 
         Raises:
-            CompactionFailed: the model cannot write summaries. It is not asked.
-            LLMError: it could not be asked.
+            CompactionFailed: the model's window is too small for summaries; nothing was sent.
+            LLMError: the request failed.
         """
         if self.info.window < SMALLEST_WINDOW:
             raise CompactionFailed(
-                f"The model {self.info.id} cannot write summaries: its window of {self.info.window:,} tokens "
-                "is too small. Choose another one with compaction.model."
+                f"The model {self.info.id} cannot write summaries, because its window of "
+                f"{self.info.window:,} tokens is too small. Choose another model with compaction.model."
             )
         self.calls += 1
-        growing, estimated = 0, tokens_of(request.messages)
+        sent_tokens = tokens_of(request.messages)
+        answer_tokens = 0
         answer = AssistantMessage(model=self.info.id)
-        self._tell("", 0)
+        self._report("", 0)
         try:
-            async with aclosing(self.llm.stream(replace(request, session=self.session))) as chunks:
+            async with aclosing(
+                self.llm.stream(replace(request, session=self.session))
+            ) as chunks:
                 async for chunk in chunks:
                     if isinstance(chunk, TextChunk):
-                        growing += estimate_tokens(chunk.text)
-                        self._tell(chunk.text, growing)
+                        answer_tokens += estimate_tokens(chunk.text)
+                        self._report(chunk.text, answer_tokens)
                     elif isinstance(chunk, RetryChunk):
-                        growing = 0
+                        answer_tokens = 0
                         self.progress(chunk.event)
                     elif isinstance(chunk, Answer):
                         answer = chunk.message
                         self.drafted += estimate_tokens(answer.text)
                     yield chunk
         except LLMError:
-            estimated = growing = 0
+            sent_tokens = 0
+            answer_tokens = 0
             raise
         finally:
             self.usage += answer.usage or Usage()
-            self.on_request(answer.model or self.info.id, answer.usage, estimated + growing)
+            self.on_request(
+                answer.model or self.info.id, answer.usage, sent_tokens + answer_tokens
+            )
 
-    def _tell(self, delta: str, growing: int) -> None:
+    def _report(self, delta: str, answer_tokens: int) -> None:
+        drafted = self.drafted + answer_tokens
         self.progress(
             events.CompactionProgress(
-                stage="draft", rung=self.rung, delta=delta, drafted_tokens=self.drafted + growing
+                stage="draft", rung=self.rung, delta=delta, drafted_tokens=drafted
             )
         )
-
-    async def aclose(self) -> None:
-        await self.llm.aclose()

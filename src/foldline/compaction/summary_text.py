@@ -1,64 +1,87 @@
-"""The text of a summary: what a model or the digest wrote, and what is appended from the history itself."""
+"""Builds and parses the text of a summary: notes, followed by lists quoted from the history.
+
+The notes are written by a model or by the digest.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from foldline.context.clip import clip_to_tokens
-from foldline.context.conversation import defused
-from foldline.context.cut import LEAST_COMPACTED
-from foldline.context.facts import constraints, same_words
-from foldline.context.language import NONE, SECTIONS, within_frame
-from foldline.context.ledger import LedgerLine, ledger_items, ledger_lines
-from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.protocol import NEW, BaseMessage, CompactionDetails, SystemMessage, UserMessage, text_parts
+from foldline.memory.clip import clip_to_tokens
+from foldline.memory.facts import constraints, same_words
+from foldline.memory.language import NONE, SECTIONS, within_frame
+from foldline.memory.ledger_lines import LedgerLine, ledger_items, ledger_lines
+from foldline.protocol import (
+    NEW,
+    BaseMessage,
+    CompactionDetails,
+    SystemMessage,
+    UserMessage,
+    text_parts,
+)
 from foldline.protocol.operations import LedgerChange
+from foldline.text.tags import defused
+from foldline.view.cut import LEAST_COMPACTED
+from foldline.view.tokens import estimate_tokens
 
-from .strategy import load_prompt
+from .strategy import load_prompt, tokens_of
 
 CONSTRAINTS = "standing-constraints"
 LAST_MESSAGES = "last-user-messages"
 KEPT = "kept-below"
 LEDGER = "ledger"
 PINNED = "pinned-lines"
-"""Lines of the ledger that every compaction keeps."""
-_LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}|{PINNED}|{LEDGER}"
+"""Tag around the ledger's pinned lines, which every compaction keeps."""
+_LISTS = (
+    f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}|{PINNED}|{LEDGER}"
+)
 
-_OPEN, _CLOSE = "<summary>", "</summary>"
-_BEGIN = re.compile(rf"<({_LISTS})>\n")
+_OPEN = "<summary>"
+_CLOSE = "</summary>"
+_LIST_START = re.compile(rf"<({_LISTS})>\n")
 _QUOTE = re.compile(r"^\[entry (\d{1,18})\] ", re.MULTILINE)
-"""Begins each quoted message: the number it can be read back by."""
+"""The label of a quoted message, containing the index of its entry in the history."""
 _UNLISTED = "[foldline: {} more are not listed here; history_search finds them]"
 _LABEL_TOKENS = 12
-"""Of such a beginning at most, with the line end before it."""
+"""Maximum number of tokens in the label of a quote, including the preceding line end."""
 _LIST_SHARE = 4
-"""Each appended list takes at most a quarter of the summary's tokens; the newest items stay."""
+"""Each appended list may take up at most 1/_LIST_SHARE (a quarter) of the summary's tokens.
+
+The newest items are kept.
+"""
 
 
 def framed(summary: str) -> SystemMessage:
-    """The message that carries a summary in the view: delimited, and marked as data
-    (docs/design/compaction.md)."""
-    frame = load_prompt("summary-frame").replace("{summary}", defused(summary, "summary"))
+    """Return a summary message whose text is marked as data (docs/design/compaction.md)."""
+    frame = load_prompt("summary-frame").replace(
+        "{summary}", defused(summary, "summary")
+    )
     return SystemMessage(origin="summary", parts=text_parts(frame))
 
 
 def unframed(message: BaseMessage) -> str:
-    """The summary a message carries; its whole text where it has no frame, as in imported sessions."""
+    """Return the text of a summary message without its frame.
+
+    If there is no frame, as in imported sessions, returns the entire text.
+    """
     return within_frame(message.text)
 
 
 def unwrapped(answer: str) -> str:
-    """A model's summary without the tags some put around it: they are those of the frame."""
-    inner = answer.strip()
-    if inner.startswith(_OPEN) and inner.endswith(_CLOSE):
-        inner = inner[len(_OPEN) : -len(_CLOSE)].strip()
-    return inner
+    """Return a model's response without the enclosing `<summary>` tags."""
+    summary = answer.strip()
+    if summary.startswith(_OPEN) and summary.endswith(_CLOSE):
+        summary = summary[len(_OPEN) : -len(_CLOSE)].strip()
+    return summary
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
-    """An appended list within a summary, with the line ends before it."""
+class _AppendedList:
+    """A list in a summary.
+
+    `start` and `end` include the line ends before the list.
+    """
 
     start: int
     end: int
@@ -67,132 +90,192 @@ class _List:
 
 
 def notes_of(summary: str) -> str:
-    """The summary without the lists that are appended anew each time."""
-    lists = _lists(summary)
-    ends = [0, *(found.end for found in lists)]
-    starts = [*(found.start for found in lists), len(summary)]
-    return "".join(summary[end:start] for end, start in zip(ends, starts, strict=True)).strip()
+    """Return a summary without its appended lists."""
+    parts: list[str] = []
+    end = 0
+    for appended in _lists(summary):
+        parts.append(summary[end : appended.start])
+        end = appended.end
+    parts.append(summary[end:])
+    return "".join(parts).strip()
 
 
 def appendix_of(summary: str) -> str:
-    """Those lists, as they stand at the end of a summary; empty or begun by an empty line."""
-    return "".join(f"\n\n{summary[found.start : found.end].strip()}" for found in _lists(summary))
+    """Return the appended lists of a summary, as text."""
+    lists = [
+        summary[appended.start : appended.end].strip() for appended in _lists(summary)
+    ]
+    return "".join(f"\n\n{text}" for text in lists)
 
 
 def lists_of(summary: str) -> list[tuple[str, list[str]]]:
-    """Those lists by name, each with its items; a quoted message may span lines."""
-    return [(found.name, _items(found.name, found.body)) for found in _lists(summary)]
+    """Return the name and the items of each appended list of a summary.
+
+    An item may span several lines.
+    """
+    return [
+        (appended.name, _items(appended.name, appended.body))
+        for appended in _lists(summary)
+    ]
 
 
-def _lists(summary: str) -> list[_List]:
-    """The lists in order. Each end is looked for once, in a text that may be all beginnings."""
-    found: list[_List] = []
-    unended: set[str] = set()
-    last = 0
-    for begin in _BEGIN.finditer(summary):
-        name, end = begin[1], -1
-        if begin.start() >= last and name not in unended:
-            end = summary.find(f"\n</{name}>", begin.end())
-            if end < 0:
-                unended.add(name)
-        if end >= 0:
-            start = begin.start()
-            while start > last and summary[start - 1] == "\n":
-                start -= 1
-            last = end + len(f"\n</{name}>")
-            found.append(_List(start, last, name, summary[begin.end() : end]))
-    return found
+def _lists(summary: str) -> list[_AppendedList]:
+    """Return the appended lists in order.
+
+    Takes linear time, because each missing end tag is searched for only once.
+    """
+    lists: list[_AppendedList] = []
+    unclosed: set[str] = set()
+    last_end = 0
+    for opening in _LIST_START.finditer(summary):
+        name = opening[1]
+        if opening.start() < last_end or name in unclosed:
+            continue
+        body_end = summary.find(f"\n</{name}>", opening.end())
+        if body_end < 0:
+            unclosed.add(name)
+            continue
+        start = opening.start()
+        while start > last_end and summary[start - 1] == "\n":
+            start -= 1
+        last_end = body_end + len(f"\n</{name}>")
+        lists.append(
+            _AppendedList(start, last_end, name, summary[opening.end() : body_end])
+        )
+    return lists
 
 
 def harmless(text: str) -> str:
-    """The text with the tags of the lists in brackets: what is quoted can neither begin nor end one."""
+    """Defuse the list tags in text, so that it can neither open nor close a list."""
     return defused(text, *_LISTS.split("|"))
 
 
 def with_appendix(
-    notes: str, compacted: Sequence[BaseMessage], previous: str, details: CompactionDetails, max_tokens: int
+    notes: str,
+    compacted: Sequence[BaseMessage],
+    previous: str,
+    details: CompactionDetails,
+    max_tokens: int,
 ) -> str:
-    """The notes, then quoted lists: standing constraints, the last user messages and the files."""
+    """Append constraints, user messages and files to the notes."""
     room = max_tokens // _LIST_SHARE
     rules = _listed(_constraints(compacted, previous), room)
-    freed = sum(map(message_tokens, compacted)) + estimate_tokens(previous) - 2 * LEAST_COMPACTED
-    sections = (
-        (CONSTRAINTS, rules),
-        # Mostly quoted, a small compaction would free nothing.
-        (LAST_MESSAGES, _last_messages(compacted, previous, min(room, freed // _LIST_SHARE))),
-        ("read-files", _listed(list(details.read_files), room)),
-        ("modified-files", _listed(list(details.modified_files), room)),
-    )
-    blocks = [_block(tag, items) for tag, items in sections if items]
+    freed = tokens_of(compacted) + estimate_tokens(previous) - 2 * LEAST_COMPACTED
+    # Limit the quotes by the freed tokens: otherwise a small compaction would free nothing.
+    quotes = _last_messages(compacted, previous, min(room, freed // _LIST_SHARE))
+    lists = {
+        CONSTRAINTS: rules,
+        LAST_MESSAGES: quotes,
+        "read-files": _listed(list(details.read_files), room),
+        "modified-files": _listed(list(details.modified_files), room),
+    }
+    blocks = [_block(tag, items) for tag, items in lists.items() if items]
     return "\n\n".join([harmless(_without(notes.strip(), rules)), *blocks])
 
 
-def _without(notes: str, quoted: Sequence[str]) -> str:
-    """The notes without the constraints that are quoted below them; a section left empty says so."""
-    known = set(map(same_words, quoted))
-    kept: list[str] = []
+def _without(notes: str, constraints: Sequence[str]) -> str:
+    """Return the notes without the constraints that are quoted below the notes.
+
+    If this leaves the section on constraints empty, a line is added that says so.
+    """
+    quoted = set(map(same_words, constraints))
+    lines: list[str] = []
     for line in notes.splitlines():
-        if not line.startswith("- ") or same_words(line) not in known:
-            if line.startswith("#") and kept and kept[-1].startswith(SECTIONS.constraints.heading):
-                kept.append(NONE)
-            kept.append(line)
-    return "\n".join(kept)
+        if line.startswith("- ") and same_words(line) in quoted:
+            continue
+        previous_line = lines[-1] if lines else ""
+        if line.startswith("#") and previous_line.startswith(
+            SECTIONS.constraints.heading
+        ):
+            lines.append(NONE)
+        lines.append(line)
+    return "\n".join(lines)
 
 
-def with_ledger(summary: str, items: Sequence[str], pinned: Sequence[str] | None = None) -> str:
-    """The summary with this ledger in place of the one it has, at its end, below the lines that are `pinned`;
-    None: those that it has."""
-    kept = _bodies(summary, PINNED) if pinned is None else pinned
-    rest = summary
-    for old in reversed([found for found in _lists(summary) if found.name in (PINNED, LEDGER)]):
-        rest = rest[: old.start] + rest[old.end :]
-    blocks = [_block(PINNED, kept)] if kept else []
-    blocks += [_block(LEDGER, [load_prompt("ledger"), *items])] if items else []
-    return "\n\n".join([rest, *(defused(block, "summary") for block in blocks)])
+def with_ledger(
+    summary: str, items: Sequence[str], pinned: Sequence[str] | None = None
+) -> str:
+    """Replace the ledger of a summary.
+
+    Args:
+        pinned: the new pinned lines; if None, the summary's pinned lines are kept.
+    """
+    if pinned is None:
+        pinned = _bodies(summary, PINNED)
+    text = summary
+    for appended in reversed(_lists(summary)):
+        if appended.name in (PINNED, LEDGER):
+            text = text[: appended.start] + text[appended.end :]
+    blocks: list[str] = []
+    if pinned:
+        blocks.append(_block(PINNED, pinned))
+    if items:
+        blocks.append(_block(LEDGER, [load_prompt("ledger"), *items]))
+    return "\n\n".join([text, *(defused(block, "summary") for block in blocks)])
 
 
 def ledger_of(summary: str) -> tuple[list[LedgerLine], list[LedgerLine]]:
-    """The lines of its ledger, and those that are pinned."""
-    lines, pinned = (ledger_lines("\n".join(_bodies(summary, name))) for name in (LEDGER, PINNED))
+    """Return the ledger lines and the pinned lines of a summary."""
+    lines = ledger_lines("\n".join(_bodies(summary, LEDGER)))
+    pinned = ledger_lines("\n".join(_bodies(summary, PINNED)))
     return lines, pinned
 
 
 def revised_ledger(summary: str, changes: Mapping[str, LedgerChange]) -> str:
-    """The summary with some lines of its ledger dropped, pinned or no longer pinned, by their ids."""
-    lines, pinned = ledger_of(summary)
-    stays = [line for line in (*lines, *pinned) if changes.get(line.id) != "drop"]
-    was = {line.id for line in pinned}
-    kept = [line for line in stays if changes.get(line.id, "pin" if line.id in was else "") == "pin"]
-    others = [line for line in stays if line not in kept]
-    return with_ledger(summary, ledger_items(others), ledger_items(kept))
+    """Return the summary, with lines of its ledger pinned, unpinned or dropped.
+
+    Args:
+        changes: the change to each line, by line id.
+    """
+    lines, old_pinned = ledger_of(summary)
+    old_pinned_ids = {line.id for line in old_pinned}
+    unpinned: list[LedgerLine] = []
+    pinned: list[LedgerLine] = []
+    for line in (*lines, *old_pinned):
+        default = "pin" if line.id in old_pinned_ids else ""
+        change = changes.get(line.id, default)
+        if change == "pin":
+            pinned.append(line)
+        elif change != "drop":
+            unpinned.append(line)
+    return with_ledger(summary, ledger_items(unpinned), ledger_items(pinned))
 
 
 def _bodies(summary: str, name: str) -> list[str]:
-    return [found.body for found in _lists(summary) if found.name == name]
+    return [appended.body for appended in _lists(summary) if appended.name == name]
 
 
 def counted(items: Iterable[str]) -> int:
-    """How many things a list stands for: those it shows, and those it says it has no room for."""
+    """Return the number of items in a list.
+
+    This includes items that did not fit, which the list only counts.
+    """
     return sum(_unlisted(item) or 1 for item in items)
 
 
 def _constraints(compacted: Iterable[BaseMessage], previous: str) -> list[str]:
-    """Oldest first; what was said again, in whatever spacing or quotes, stands once, where it was newest."""
-    found = [
-        sentence
-        for message in compacted
-        if isinstance(message, UserMessage)
-        for sentence in constraints(message.typed)
-    ]
+    """Return the standing constraints, oldest first.
+
+    A repeated constraint appears only once, at the position of its last occurrence.
+    """
+    rules = _items_of(previous, CONSTRAINTS)
+    for message in compacted:
+        if isinstance(message, UserMessage):
+            rules.extend(constraints(message.typed))
     newest: dict[str, str] = {}
-    for rule in reversed([*_items_of(previous, CONSTRAINTS), *found]):
+    for rule in reversed(rules):
         newest.setdefault(same_words(rule), rule)
     return list(newest.values())[::-1]
 
 
-def _last_messages(compacted: Iterable[BaseMessage], previous: str, room: int) -> list[str]:
-    """What the user typed last, oldest first, each under its number and at most half the room. Earlier quotes
-    come along as far as the newer ones leave room."""
+def _last_messages(
+    compacted: Iterable[BaseMessage], previous: str, room: int
+) -> list[str]:
+    """Return quotes of the last messages that the user typed, oldest first.
+
+    Each quote takes up at most half of the room. If there is room left, quotes from the previous summary are
+    kept.
+    """
     quotes = {_number(quote): quote for quote in _items_of(previous, LAST_MESSAGES)}
     for message in compacted:
         if isinstance(message, UserMessage) and message.typed.strip():
@@ -206,38 +289,53 @@ def _quote(message: UserMessage, max_tokens: int) -> str:
 
 
 def _number(quote: str) -> int:
-    found = _QUOTE.match(quote)
-    return int(found[1]) if found else NEW
+    label = _QUOTE.match(quote)
+    return int(label[1]) if label else NEW
 
 
 def _items_of(summary: str, tag: str) -> list[str]:
-    return [item for name, items in lists_of(summary) if name == tag for item in items]
+    items: list[str] = []
+    for body in _bodies(summary, tag):
+        items += _items(tag, body)
+    return items
 
 
 def _items(tag: str, body: str) -> list[str]:
     if tag not in (LAST_MESSAGES, PINNED, LEDGER):
         return body.splitlines()
-    starts = [found.start() for found in _QUOTE.finditer(body)]
-    return [body[start:end].rstrip("\n") for start, end in pairwise([*starts, len(body)])]
+    positions = [label.start() for label in _QUOTE.finditer(body)]
+    positions.append(len(body))
+    return [body[start:end].rstrip("\n") for start, end in pairwise(positions)]
 
 
 def _listed(items: list[str], max_tokens: int) -> list[str]:
-    """The newest items that fit, after a line that counts those that do not: nothing goes without a word."""
+    """Return the newest items that fit.
+
+    If any items were left out, the first line gives their number.
+    """
     kept = _newest(items, max_tokens)
-    if len(kept) < len(items):
-        room = max_tokens - estimate_tokens(_UNLISTED.format(counted(items))) - 1
-        kept = _newest([item for item in items if not _unlisted(item)], room)
-        kept.insert(0, _UNLISTED.format(counted(items) - len(kept)))
-    return kept
+    if len(kept) == len(items):
+        return kept
+    total = counted(items)
+    room = max_tokens - estimate_tokens(_UNLISTED.format(total)) - 1
+    kept = _newest([item for item in items if not _unlisted(item)], room)
+    return [_UNLISTED.format(total - len(kept)), *kept]
 
 
 def _unlisted(item: str) -> int:
-    found = re.match(r"\[foldline: (\d{1,9}) more are not listed", item)
-    return int(found[1]) if found else 0
+    """Return the number of omitted items that an item stands for.
+
+    Returns 0 for an ordinary item.
+    """
+    remark = re.match(r"\[foldline: (\d{1,9}) more are not listed", item)
+    return int(remark[1]) if remark else 0
 
 
 def _newest(items: list[str], max_tokens: int) -> list[str]:
-    """The newest items that fit; a single one too long for what is left makes no older one disappear."""
+    """Return the newest items that fit.
+
+    Items that are too long are skipped.
+    """
     kept: list[str] = []
     for item in reversed(items):
         tokens = estimate_tokens(item) + 1
@@ -248,4 +346,5 @@ def _newest(items: list[str], max_tokens: int) -> list[str]:
 
 
 def _block(tag: str, items: Sequence[str]) -> str:
-    return "\n".join([f"<{tag}>", *map(harmless, items), f"</{tag}>"])
+    lines = "\n".join(map(harmless, items))
+    return f"<{tag}>\n{lines}\n</{tag}>"

@@ -1,37 +1,54 @@
-"""Shared by all readers: their result, JSON lines, and careful access to JSON of other programs."""
+"""Base types and functions for the readers of other agents' sessions.
+
+These cover the readers' results, JSON lines, and checked access to other programs' JSON.
+"""
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from foldline.context.projection import Projection
 from foldline.files import read_regular
 from foldline.history import Damage
-from foldline.history.meta import TITLE_CELLS, clip_cells, describe
+from foldline.history.meta import TITLE_CELLS, describe
+from foldline.json_text import is_nested_deeper, parse_json
 from foldline.protocol import Entry, FoldlineError, SessionHeader, Subagent, UserMessage
+from foldline.text.shorten import clip_cells
+from foldline.view.projection import Projection
 
 Json: TypeAlias = object
-"""A value of foreign JSON: looked at through `JsonObject`, never trusted to have a shape."""
+"""A JSON value from another program.
+
+Its shape is unknown, so it is accessed through `JsonObject`.
+"""
 
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _GLUED = re.compile(rb'(?<=\})(?=\{"\w+":)')
-"""Where one object ends and the next begins. Inside a text, no word follows its closing quote."""
+"""Matches the boundary between two objects on one line.
+
+It never matches inside a string, where quotes are escaped.
+"""
 _DEEPEST = 200
-"""Levels of nesting; pydantic writes 255 at most, our own record around a foreign one included."""
+"""Maximum nesting depth of a record. More deeply nested records count as damaged.
+
+pydantic serializes at most 255 levels, including Foldline's wrapper record.
+"""
 _MOST = 2**53
-"""The numbers below it are whole in JSON of any program."""
+"""Limit for numbers; larger ones count as 0.
+
+All integers below the limit are exact in every program's JSON.
+"""
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class JsonObject(dict[str, Json]):
-    """An object of foreign JSON, read by paths of field names.
+    """A JSON object from another program, read by paths of field names.
 
-    Without a value of the right type at a path, a method returns an empty text, object or list, 0 or None.
+    If a path leads to no value of the right type, the methods return an empty string, object or list, 0, or
+    None.
     """
 
     __slots__ = ()
@@ -42,15 +59,13 @@ class JsonObject(dict[str, Json]):
 
     @property
     def kind(self) -> str:
-        """Its `type`."""
-        kind = self.get("type")
-        return kind if isinstance(kind, str) else ""
+        """The object's field `type`."""
+        return self.text("type")
 
     @property
     def role(self) -> str:
-        """Its `role`."""
-        role = self.get("role")
-        return role if isinstance(role, str) else ""
+        """The object's field `role`."""
+        return self.text("role")
 
     def at(self, *path: str) -> Json:
         value: Json = self
@@ -65,44 +80,56 @@ class JsonObject(dict[str, Json]):
         return value if isinstance(value, str) else ""
 
     def first(self, *keys: str) -> str:
-        """Return the first of these fields that has a text."""
+        """Return the first non-empty string among these fields; otherwise an empty string."""
         return next(filter(None, map(self.text, keys)), "")
 
     def flag(self, key: str) -> bool:
         return self.get(key) is True
 
     def object(self, *path: str) -> "JsonObject":
-        value = self.at(*path)
-        return JsonObject(value) if isinstance(value, dict) else JsonObject()
+        return JsonObject.of(self.at(*path))
 
     def array(self, *path: str) -> list[Json]:
         value = self.at(*path)
         return value if isinstance(value, list) else []
 
     def objects(self, *path: str) -> "list[JsonObject]":
-        return [JsonObject(item) if isinstance(item, dict) else JsonObject() for item in self.array(*path)]
+        return list(map(JsonObject.of, self.array(*path)))
 
     def pieces(self, *path: str) -> "list[JsonObject]":
-        """Return a message's content as pieces: it is a text, or a list of texts and objects."""
+        """Return a message's content, converted to a list of objects.
+
+        In the file, the content may be a string, or a list of strings and objects.
+        """
         value = self.at(*path)
-        return [
-            JsonObject(type="text", text=piece) if isinstance(piece, str) else JsonObject(piece)
-            for piece in (value if isinstance(value, list) else (value,))
-            if piece and isinstance(piece, str | dict)
-        ]
+        items = value if isinstance(value, list) else [value]
+        pieces: list[JsonObject] = []
+        for item in items:
+            if item and isinstance(item, str):
+                pieces.append(JsonObject(type="text", text=item))
+            elif item and isinstance(item, dict):
+                pieces.append(JsonObject(item))
+        return pieces
 
     def texts(self, *path: str) -> list[str]:
         return [value for value in self.array(*path) if isinstance(value, str)]
 
     def count(self, *path: str) -> int:
-        """Return a whole number from 0 up; 0 for any other value."""
+        """Return a number as a non-negative integer.
+
+        Returns 0 for any other value.
+        """
         value = self.at(*path)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
-            return 0
-        return int(value)
+        if isinstance(value, int | float) and value is not True and 0 <= value < _MOST:
+            return int(value)
+        return 0
 
     def time(self, *path: str, unit: float = 1000) -> datetime | None:
-        """Return a time: ISO 8601, or a number since 1970 with `unit` to the second."""
+        """Parse a time: an ISO 8601 string, or a number counted from 1970.
+
+        Args:
+            unit: the number's units per second, such as 1000 for milliseconds.
+        """
         try:
             match self.at(*path):
                 case str() as text:
@@ -110,61 +137,78 @@ class JsonObject(dict[str, Json]):
                     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
                 case int() | float() as number:
                     return datetime.fromtimestamp(number / unit, UTC)
-                case _:
-                    return None
         except (ValueError, OverflowError, OSError):
-            return None
+            pass
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The file's count of a request's messages, without the system prompt."""
+    """The number of messages in a request, as stated by the file.
+
+    The system prompt is not included.
+    """
 
     before: int
-    """The index of the first entry that was not there yet."""
+    """The index of the first entry that was added after the request."""
     messages: int
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignSession:
-    """A session read from another agent's file, which is never written to."""
+    """A session read from another agent's file."""
 
     format: str
     header: SessionHeader
     entries: list[Entry]
-    """In index order; an index is the position of its record among the file's non-empty lines, from 0."""
+    """Entries in the order of their indices.
+
+    Usually, an index is the record's position among the file's non-empty lines.
+    """
     damage: Damage
     notes: tuple[str, ...] = ()
-    """Sentences for people: which parts were left out, and why."""
+    """Notes to the user, for example about parts that were left out."""
     counted: tuple[Counted, ...] = ()
-    """The file's counts of its requests, oldest first: `reader.checked` compares them with the view."""
+    """Message counts that the file states for its requests, oldest first.
+
+    `reader.checked` compares them with the view.
+    """
     children: "tuple[ForeignChild, ...]" = ()
-    """Its subagents. Each has a marker among the entries."""
+    """The session's subagents. Each has a marker entry in the session."""
     digests: "Digests | None" = None
-    """The checked digests of the files; None if their format has none."""
+    """The result of checking the file's digests.
+
+    None if the format has no digests.
+    """
     projection: Projection | None = field(default=None, compare=False, repr=False)
-    """That of all entries, where the reader has made it."""
+    """The projection of all entries.
+
+    None if the reader has not built it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """Recomputed digests of documents and records."""
+    """The result of checking the digests of a file's documents and records."""
 
     checked: int
     faults: tuple[str, ...] = ()
-    """Differences from a digest, and breaks of the chain. Each is a sentence without its end."""
+    """Wrong digests, and breaks in the chain of digests.
+
+    Each is described by a sentence without its full stop.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignChild:
-    """A subagent's session, and the call that started it."""
+    """A subagent's session, and the call that started the subagent."""
 
     session: ForeignSession
     agent: str = ""
     title: str = ""
-    """Its task, in one line."""
+    """The subagent's task, on one line."""
     call_id: str = ""
-    """Empty if unknown."""
+    """The id of the call that started the subagent; empty if unknown."""
 
     @property
     def id(self) -> str:
@@ -172,38 +216,71 @@ class ForeignChild:
 
     @property
     def prompt(self) -> str:
-        prompts = (entry.text for entry in self.session.entries if isinstance(entry, UserMessage))
-        return next(prompts, "")
+        for entry in self.session.entries:
+            if isinstance(entry, UserMessage):
+                return entry.text
+        return ""
 
     @property
     def marker(self) -> Subagent:
-        """Its entry in the history of its parent."""
+        """The subagent's entry in its parent's history."""
         described = describe(self.session.header, self.session.entries).title
         title = clip_cells(self.title or described or self.prompt, TITLE_CELLS)
-        return Subagent(child=self.id, call_id=self.call_id, agent=clip_cells(self.agent, 40), title=title)
+        return Subagent(
+            child=self.id,
+            call_id=self.call_id,
+            agent=clip_cells(self.agent, 40),
+            title=title,
+        )
 
 
 _CHILD_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 
 
 def child_of(
-    session: ForeignSession, identity: str, *, agent: str = "", title: str = "", call_id: str = ""
+    session: ForeignSession,
+    identity: str,
+    *,
+    agent: str = "",
+    title: str = "",
+    call_id: str = "",
 ) -> ForeignChild:
-    """Return a subagent of this id, hashed if it cannot name a folder."""
-    safe = identity if _CHILD_ID.fullmatch(identity) else hashlib.sha256(identity.encode()).hexdigest()[:12]
-    header = session.header.model_copy(update={"id": safe})
+    """Create a subagent with this id.
+
+    An id that is not a valid folder name is replaced by its hash.
+    """
+    if not _CHILD_ID.fullmatch(identity):
+        identity = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    header = session.header.model_copy(update={"id": identity})
     return ForeignChild(replace(session, header=header), agent, title, call_id)
 
 
-def marked_child(session: ForeignSession, name: str, above: Iterable[Entry]) -> ForeignChild:
-    """Return a subagent of ours, described by its marker in its parent's history."""
-    markers = (entry for entry in above if isinstance(entry, Subagent) and entry.child == name)
-    marker = next(markers, Subagent(child=name, call_id="", agent=""))
-    return child_of(session, name, agent=marker.agent, title=marker.title, call_id=marker.call_id)
+def marked_child(
+    session: ForeignSession, name: str, above: Iterable[Entry]
+) -> ForeignChild:
+    """Return a subagent of a Foldline session.
+
+    Its details are taken from its marker in the parent's history.
+    """
+    for entry in above:
+        if isinstance(entry, Subagent) and entry.child == name:
+            return child_of(
+                session,
+                name,
+                agent=entry.agent,
+                title=entry.title,
+                call_id=entry.call_id,
+            )
+    return child_of(session, name)
 
 
-def child_in(read: Callable[[bytes, Path], ForeignSession], file: Path) -> ForeignSession | None:
-    """Read the session of a subagent in a file, if there is one."""
+def child_in(
+    read: Callable[[bytes, Path], ForeignSession], file: Path
+) -> ForeignSession | None:
+    """Read a subagent's session from a file.
+
+    Returns None if the file contains no session.
+    """
     try:
         return read(bytes_in(file), file)
     except FoldlineError:
@@ -216,7 +293,7 @@ def child_in(read: Callable[[bytes, Path], ForeignSession], file: Path) -> Forei
 @dataclass(frozen=True, slots=True)
 class JsonLine:
     position: int
-    """Its place among the non-empty lines, from 0."""
+    """Position among the file's non-empty lines, counted from 0."""
     record: JsonObject
 
     @property
@@ -225,12 +302,15 @@ class JsonLine:
 
     @property
     def at(self) -> datetime | None:
-        """The time of most agents' records."""
+        """The record's time, from the field that most agents use."""
         return self.record.time("timestamp")
 
 
 def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
-    """Parse the objects of a JSONL file; count torn and undecodable lines."""
+    """Parse the objects in a JSONL file.
+
+    Also counts the lines that are incomplete or cannot be decoded.
+    """
     lines: list[JsonLine] = []
     damaged: list[int] = []
     position = 0
@@ -249,12 +329,15 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
 
 
 def known_lines(
-    data: bytes, path: Path, recognises: Callable[[JsonObject], bool], lacks: str
+    data: bytes,
+    path: Path,
+    recognises: Callable[[JsonObject], bool],
+    lacks: str,
 ) -> tuple[list[JsonLine], Damage]:
-    """Parse a file that must have a record of one format.
+    """Parse a JSONL file that must contain a record of one format.
 
     Raises:
-        FoldlineError: it has none. `lacks`, the end of the sentence, names the missing record.
+        FoldlineError: the file has no such record. `lacks` names the missing records and ends the message.
     """
     lines, damage = json_lines(data)
     if not any(recognises(line.record) for line in lines):
@@ -263,32 +346,51 @@ def known_lines(
 
 
 def unglued(line: bytes) -> list[bytes]:
-    """Split a line into its objects: several, if a writer was stopped before a line's end."""
+    """Split a line into the objects that it contains.
+
+    A line has several objects if a writer was stopped before it ended the line.
+    """
     return [line] if b'}{"' not in line else _GLUED.split(line)
 
 
 def parse_object(text: bytes) -> JsonObject | None:
-    """Parse an object that can be written again.
+    """Parse a JSON object.
 
-    Return None for other JSON, broken JSON, and JSON nested too deep. Text without an encoding is mended.
+    Lone surrogates are replaced, so that the object can be serialized again.
+
+    Returns None for other JSON values, and for JSON that is invalid or nested too deeply.
     """
     try:
-        value = json.loads(text.decode("utf-8"))
-    except (ValueError, RecursionError):
+        value = parse_json(text.decode("utf-8"))
+    except ValueError:
         return None
     if not isinstance(value, dict) or _is_too_deep(text, value):
         return None
-    return JsonObject.of(_mended(value) if _LONE_SURROGATE.search(text) else value)
+    if _LONE_SURROGATE.search(text):
+        value = _mended(value)
+    return JsonObject.of(value)
 
 
 def lacks_parent(record: JsonObject, records: Iterable[JsonObject]) -> bool:
-    """Return whether a record of a tree by `uuid` names a parent that is not among these."""
-    uuids = {other.text("uuid") for other in records}
-    return record.text("parentUuid") not in uuids | {""}
+    """Return whether a record's `parentUuid` names a record that is missing from `records`."""
+    parent = record.text("parentUuid")
+    return bool(parent) and all(other.text("uuid") != parent for other in records)
+
+
+def first_value(records: Iterable[JsonObject], *path: str) -> str:
+    """Return the first non-empty string at this path in any of the records."""
+    for record in records:
+        text = record.text(*path)
+        if text:
+            return text
+    return ""
 
 
 def bytes_in(path: Path) -> bytes:
-    """Return the content of an optional file; empty if it cannot be read."""
+    """Return a file's content.
+
+    Returns an empty value if the file cannot be read.
+    """
     try:
         return read_regular(path)
     except OSError:
@@ -296,29 +398,24 @@ def bytes_in(path: Path) -> bytes:
 
 
 def object_in(path: Path) -> JsonObject:
-    """Return the JSON object in an optional file; empty if there is none."""
+    """Return the JSON object in a file.
+
+    Returns an empty object if the file is missing or invalid.
+    """
     return parse_object(bytes_in(path)) or JsonObject()
 
 
 def parse_document(data: bytes, name: str) -> JsonObject | None:
-    """Parse a document: an object, or a list, which becomes an object with a field of this name."""
+    """Parse a JSON document that is an object or a list.
+
+    A list is returned as an object with the key `name`.
+    """
     return parse_object(data) or parse_object(f'{{"{name}":'.encode() + data + b"}")
 
 
 def _is_too_deep(text: bytes, value: Json) -> bool:
-    if text.count(b"[") + text.count(b"{") <= _DEEPEST:
-        return False
-    level: list[Any] = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            item
-            for outer in level
-            for item in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(item, dict | list)
-        ]
-        if not level:
-            return False
-    return True
+    brackets = text.count(b"[") + text.count(b"{")
+    return brackets > _DEEPEST and is_nested_deeper(value, _DEEPEST)
 
 
 def _mended(value: Json) -> Json:

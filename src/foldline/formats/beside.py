@@ -1,4 +1,7 @@
-"""What an agent stores beside a session: its title, its folder, whether another agent prompted it."""
+"""Facts about a session that agents store outside its own file.
+
+These are its title, its folder, and whether another agent wrote the prompts.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,28 +14,31 @@ Names = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is known of a session without its own file."""
+    """Facts about a session from files other than its own."""
 
     title: str = ""
     cwd: str = ""
     by_agent: bool = False
-    """Whether another agent, and no person, wrote its prompts."""
+    """Whether the session's prompts were written by another agent."""
 
 
 class SharedFiles:
-    """Files that many sessions share. Each is read once."""
+    """Caches data from files that many sessions share."""
 
     def __init__(self) -> None:
         self._names: dict[Path, Names] = {}
 
     def names(self, path: Path, read: Callable[[Path], Names]) -> Names:
-        """Return the names in a file, as `read` finds them."""
+        """Return the names that `read` extracts from a file."""
         if path not in self._names:
             self._names[path] = read(path)
         return self._names[path]
 
     def index(self, home: Path, key: str, value: str) -> Names:
-        """Return two fields of the records in an agent's index of sessions; of a key, the newest counts."""
+        """Return the `value` field of each record in an agent's session index, by `key` field.
+
+        If several records have the same key, the newest is used.
+        """
 
         def read(path: Path) -> Names:
             records = [line.record for line in json_lines(bytes_in(path))[0]]

@@ -1,4 +1,7 @@
-"""Messages as Google's API spells them, in the sessions of Gemini CLI and of Qwen Code."""
+"""Converts messages in the format of Google's API.
+
+Sessions of Gemini CLI and Qwen Code use this format.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -25,12 +28,12 @@ from .transcript import Transcript
 
 _MODELS = ("model", "gemini")
 _ATTACHED = "\n--- Content from referenced files"
-"""Begins the files that a prompt names with `@`."""
+"""Text that precedes the contents of files mentioned in a prompt with `@`."""
 _PROGRAM = (
     "<session_context>", "<hook_context>", "<system-reminder>", "<task-notification>", "<qwen:",
     "<state_snapshot>", "This is the Gemini CLI.", "This is the Qwen Code.",
 )  # fmt: skip
-"""Beginnings of texts that the program writes in the user's name."""
+"""Prefixes of texts that the program itself writes in the role "user"."""
 
 
 def is_content(value: JsonObject) -> bool:
@@ -50,16 +53,16 @@ def responses_in(pieces: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 @dataclass
-class Contents:
-    """Turns contents into messages. Their calls are known to the transcript at once."""
+class ContentReader:
+    """Converts contents to messages, and registers the calls in the transcript."""
 
     log: Transcript
     _nameless: int = 0
     _unanswered: list[ToolCallPart] = field(default_factory=list)
-    """The newest calls without an id that have no result yet."""
+    """The newest calls that have no result yet and were recorded without an id."""
 
     def parts(self, pieces: Iterable[JsonObject]) -> tuple[Part, ...]:
-        """Return all parts but the results."""
+        """Return all parts except tool results."""
         parts: list[Part] = []
         pieces = [piece for piece in pieces if "functionResponse" not in piece]
         if any("functionCall" in piece for piece in pieces):
@@ -74,14 +77,17 @@ class Contents:
         return tuple(parts)
 
     def _part(self, piece: JsonObject) -> Part | None:
-        signature, text = piece.text("thoughtSignature") or None, piece.text("text")
-        if call := piece.object("functionCall"):
+        signature = piece.text("thoughtSignature") or None
+        text = piece.text("text")
+        call = piece.object("functionCall")
+        if call:
             return self._call(call, signature)
         if text and piece.flag("thought"):
             return ThinkingPart(text=text, signature=signature)
         if text:
             return TextPart(text=text)
-        data, media_type = piece.text("inlineData", "data"), piece.text("inlineData", "mimeType")
+        data = piece.text("inlineData", "data")
+        media_type = piece.text("inlineData", "mimeType")
         if data and media_type.startswith("image/"):
             return ImagePart(media_type=media_type, data=data)
         uri = piece.text("fileData", "fileUri")
@@ -91,7 +97,9 @@ class Contents:
         call_id = call.text("id")
         if not call_id:
             self._nameless += 1
-        part = call_part(call_id or f"call_{self._nameless}", call.text("name"), call.get("args"))
+        part = call_part(
+            call_id or f"call_{self._nameless}", call.text("name"), call.get("args")
+        )
         part = part.model_copy(update={"signature": signature})
         if not call_id:
             self._unanswered.append(part)
@@ -99,9 +107,11 @@ class Contents:
         return part
 
     def user_messages(
-        self, pieces: Iterable[JsonObject], is_program: Callable[[str], bool] = is_program_text
+        self,
+        pieces: Iterable[JsonObject],
+        is_program: Callable[[str], bool] = is_program_text,
     ) -> list[UserMessage]:
-        """Split the user's own words from the program's."""
+        """Return the user's own text and the program's text as separate messages."""
         is_attached = False
 
         def by_program(text: str) -> bool:
@@ -111,20 +121,29 @@ class Contents:
 
         return user_messages(self.parts(pieces), by_program)
 
-    def results(self, pieces: Sequence[JsonObject], run: JsonObject | None = None) -> list[ToolResultMessage]:
-        """Return the results. `run` records the run of the only one."""
+    def results(
+        self, pieces: Sequence[JsonObject], run: JsonObject | None = None
+    ) -> list[ToolResultMessage]:
+        """Return the tool results among the pieces.
+
+        `run`, which is the program's record of a call, is used only if there is a single result.
+        """
         responses = responses_in(pieces)
         if not responses:
             return []
         others = self.parts(pieces)
         run = run if run and len(responses) == 1 else JsonObject()
         first, *later = responses
-        return [self._result(first, run, others), *(self._result(response, run) for response in later)]
+        return [
+            self._result(first, run, others),
+            *(self._result(response, run) for response in later),
+        ]
 
     def _result(
         self, response: JsonObject, run: JsonObject, others: Sequence[Part] = ()
     ) -> ToolResultMessage:
-        name, content = response.text("name"), response.get("response")
+        name = response.text("name")
+        content = response.get("response")
         call_id = response.text("id") or self._first_unanswered(name)
         nested = self.parts(response.objects("parts"))
         return self.log.result(
@@ -137,7 +156,10 @@ class Contents:
         )
 
     def _first_unanswered(self, name: str) -> str:
-        """Take the id of the first unanswered call of this name."""
+        """Return the id of the first unanswered call with this name.
+
+        The call then counts as answered.
+        """
         call = next((call for call in self._unanswered if call.name == name), None)
         if call is None:
             return ""
@@ -159,7 +181,11 @@ def _text_of(response: Json) -> str:
     if isinstance(response, str):
         return response
     fields = JsonObject.of(response)
-    texts = [fields[key] for key in ("output", "error", "content") if isinstance(fields.get(key), str)]
+    texts = [
+        fields[key]
+        for key in ("output", "error", "content")
+        if isinstance(fields.get(key), str)
+    ]
     if texts:
         return str(texts[0])
     return json.dumps(fields, ensure_ascii=False) if fields else ""

@@ -1,4 +1,4 @@
-"""Finds what other agents store beside their sessions."""
+"""Finds the information that other agents store outside their session files."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +11,10 @@ from .readers.klaude import reader as klaude
 
 
 class Neighbours:
-    """Looks beside sessions. Files that many sessions share are read once."""
+    """Looks up facts about sessions outside their own files.
+
+    Files that many sessions share are read only once.
+    """
 
     def __init__(self) -> None:
         self._shared = SharedFiles()
@@ -24,30 +27,43 @@ class Neighbours:
                 return beside_kimi(path, session_id, self._shared)
             case "klaude-code":
                 meta = klaude.beside(path)
-                return Beside(meta.text("title"), meta.text("work_dir"), klaude.is_by_agent(meta))
+                return Beside(
+                    meta.text("title"), meta.text("work_dir"), klaude.is_by_agent(meta)
+                )
             case "mistral-vibe":
                 meta = object_in(path.with_name("meta.json"))
-                return Beside(meta.text("title"), meta.text("environment", "working_directory"))
+                return Beside(
+                    meta.text("title"), meta.text("environment", "working_directory")
+                )
             case "gemini-cli":
                 return Beside(cwd=_gemini_folder(path))
             case _:
                 return Beside()
 
     def _codex(self, path: Path, session_id: str) -> Beside:
-        """The names that users give to sessions stand in an index."""
-        roots = (above for above in path.parents if above.name in ("sessions", "archived_sessions"))
+        """Return the title that the user gave the session.
+
+        Codex keeps these titles in an index file.
+        """
+        roots = (
+            above
+            for above in path.parents
+            if above.name in ("sessions", "archived_sessions")
+        )
         home = next(roots, path.parent).parent
         names = self._shared.index(home, "id", "thread_name")
         return Beside(title=names.get(session_id, ""))
 
 
 def _gemini_folder(path: Path) -> str:
-    """The project of a session of Gemini CLI, if it is known.
+    """Return the project folder of a Gemini CLI session; empty if unknown.
 
-    The folder of a project's sessions is named by a digest of its path, unless a file there has the path. A
-    digest only says whether it is that of the folder we are in.
+    Usually, a file next to the sessions contains the project's path. Without this file, only the path's
+    digest is known, because it is the name of the session folder. It is compared with the digest of the
+    current folder's path.
     """
-    named, here = project_of(path), str(Path.cwd())
+    named = project_of(path)
+    here = str(Path.cwd())
     digest = sha256(here.encode(errors="surrogateescape")).hexdigest()
     if named:
         return named

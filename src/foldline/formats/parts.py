@@ -1,4 +1,4 @@
-"""The parts of messages in the formats of agents: texts, thoughts, images and calls; usage and authors."""
+"""Converts the parts of other agents' messages, and writes notes for users."""
 
 import json
 import re
@@ -21,6 +21,7 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.protocol.messages import StopReason
+from foldline.text.numbers import many
 
 from .base import Json, JsonObject
 
@@ -28,33 +29,51 @@ V = TypeVar("V")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NAMED_KINDS = 8
-BESIDE = "A request beside the conversation."
-"""The notice of a request that is not part of the conversation, but whose tokens count."""
+BESIDE = "A request outside the conversation."
+"""The notice for a request outside the conversation.
+
+The request's tokens are counted.
+"""
+LEFT_OUT = "Left out: message parts of unsupported types: {kinds}."
+UNKNOWN_RECORDS = "Not in the view: records of unknown types: {kinds}."
+BEGINNING_LOST = "The beginning of the session is not in the file."
+BY_SUBAGENT = "This is a subagent's session: its prompts were written by the agent that started it."
+PROMPT_CHANGED = (
+    "The system prompt changed during the session. Only the last one is shown."
+)
+OTHER_BRANCHES = (
+    "{messages} on other branches than the current one. Use /rewind to see them."
+)
+BROKEN_CHAIN = "The chain of records has {gaps}. At each gap, the preceding record was used as the parent."
+LOST_CUTS = "{compactions} to kept messages that are not in the file: nothing before them is kept."
 LONGEST_KIND = 40
+"""Maximum length of a record's type in notes, in characters.
+
+Longer types are cut off.
+"""
 
 
 def parts_of(content: Json, left_out: list[str]) -> tuple[Part, ...]:
-    """Return the parts of a content: a text, or a list of pieces.
+    """Convert a message's content, which is a string or a list of pieces.
 
     Args:
-        left_out: the types of pieces that cannot be shown are added to it.
+        left_out: receives the types of pieces that are not supported.
     """
     if isinstance(content, str):
         return text_parts(content)
     parts: list[Part] = []
-    for value in content if isinstance(content, list) else ():
+    values = content if isinstance(content, list) else []
+    for value in values:
+        if isinstance(value, str):
+            parts.append(TextPart(text=value))
+            continue
         piece = JsonObject.of(value)
-        part = TextPart(text=value) if isinstance(value, str) else _part(piece)
+        part = _text_part(piece) or _image_part(piece) or _call_part(piece)
         if part:
             parts.append(part)
         else:
             left_out.append(kind_of(piece))
     return tuple(parts)
-
-
-def _part(piece: JsonObject) -> Part | None:
-    """Return a piece of a message in the format of any agent."""
-    return _text_part(piece) or _image_part(piece) or _call_part(piece)
 
 
 def _text_part(piece: JsonObject) -> TextPart | ThinkingPart | None:
@@ -64,10 +83,14 @@ def _text_part(piece: JsonObject) -> TextPart | ThinkingPart | None:
         case "refusal":
             return TextPart(text=piece.text("refusal"))
         case "think":
-            return ThinkingPart(text=piece.text("think"), signature=piece.text("encrypted") or None)
+            return ThinkingPart(
+                text=piece.text("think"), signature=piece.text("encrypted") or None
+            )
         case "thinking":
             signature = piece.first("signature", "thinkingSignature")
-            return ThinkingPart(text=piece.text("thinking"), signature=signature or None)
+            return ThinkingPart(
+                text=piece.text("thinking"), signature=signature or None
+            )
         case "thinking_text":
             return ThinkingPart(text=piece.text("text"))
         case "tool_reference" if piece.text("tool_name"):
@@ -79,10 +102,12 @@ def _text_part(piece: JsonObject) -> TextPart | ThinkingPart | None:
 def _image_part(piece: JsonObject) -> Part | None:
     match piece.kind:
         case "image":
-            data = piece.text("data") or piece.text("source", "data")
-            return image(data, piece.text("mimeType") or piece.text("source", "media_type"))
+            source = piece.object("source")
+            data = piece.text("data") or source.text("data")
+            return image(data, piece.text("mimeType") or source.text("media_type"))
         case "image_url" | "input_image":
-            return image_at(piece.text("image_url") or piece.text("image_url", "url") or piece.text("url"))
+            url = piece.text("image_url") or piece.text("image_url", "url")
+            return image_at(url or piece.text("url"))
         case "image_file" if piece.text("file_path"):
             return TextPart(text=f"(image: {piece.text('file_path')})")
         case _:
@@ -90,15 +115,19 @@ def _image_part(piece: JsonObject) -> Part | None:
 
 
 def _call_part(piece: JsonObject) -> ToolCallPart | None:
-    match piece.kind:
-        case "tool_use":
-            return call_part(piece.text("id"), piece.text("name"), piece.at("input"))
-        case "toolCall":
-            return call_part(piece.text("id"), piece.text("name"), piece.at("arguments"))
-        case "tool_call":
-            return call_part(piece.text("call_id"), piece.text("tool_name"), piece.at("arguments_json"))
-        case _:
-            return None
+    fields = _CALL_FIELDS.get(piece.kind)
+    if fields is None:
+        return None
+    call_id, name, arguments = fields
+    return call_part(piece.text(call_id), piece.text(name), piece.get(arguments))
+
+
+_CALL_FIELDS = {
+    "tool_use": ("id", "name", "input"),
+    "toolCall": ("id", "name", "arguments"),
+    "tool_call": ("call_id", "tool_name", "arguments_json"),
+}
+"""For each type of call, the fields that contain its id, name and arguments."""
 
 
 def image(data: str, media_type: str) -> ImagePart | None:
@@ -106,11 +135,18 @@ def image(data: str, media_type: str) -> ImagePart | None:
 
 
 def image_at(url: str) -> Part | None:
-    """Return the image in a `data:` URL. Other URLs become text."""
+    """Return the image in a `data:` URL.
+
+    For any other URL, returns a text part.
+
+    Returns None if the URL is invalid.
+    """
     head = _DATA_URL.match(url)
     if head:
         return ImagePart(media_type=head[1], data=url[head.end() :])
-    return TextPart(text=f"(image: {url})") if url and not url.startswith("data:") else None
+    if not url or url.startswith("data:"):
+        return None
+    return TextPart(text=f"(image: {url})")
 
 
 def text_in(parts: Iterable[Part], between: str = "\n") -> str:
@@ -118,12 +154,11 @@ def text_in(parts: Iterable[Part], between: str = "\n") -> str:
 
 
 def of_kind(pieces: Iterable[JsonObject], kind: str) -> list[JsonObject]:
-    """Return the pieces of this type."""
     return [piece for piece in pieces if piece.kind == kind]
 
 
 def first_text(texts: Iterable[str]) -> str:
-    """Return the first text that is not empty, or an empty one."""
+    """Return the first non-empty string; otherwise an empty string."""
     return next(filter(None, texts), "")
 
 
@@ -135,14 +170,18 @@ def call_part(call_id: str, name: str, arguments: Json) -> ToolCallPart:
 
 
 def tool_call_parts(calls: Json, position: int) -> tuple[ToolCallPart, ...]:
-    """Return the calls of an answer in OpenAI's format.
+    """Return the calls in an answer that is in OpenAI's format.
 
-    A call without an id gets one from the answer's position.
+    A call without an id gets an id that is derived from the answer's position.
     """
     parts: list[ToolCallPart] = []
     for number, call in enumerate(JsonObject(calls=calls).objects("calls")):
         call_id = call.text("id") or f"call_{position}_{number}"
-        parts.append(call_part(call_id, call.text("function", "name"), call.at("function", "arguments")))
+        parts.append(
+            call_part(
+                call_id, call.text("function", "name"), call.at("function", "arguments")
+            )
+        )
     return tuple(parts)
 
 
@@ -151,14 +190,20 @@ def arguments_of(call: ToolCallPart | None) -> JsonObject:
 
 
 def arguments_text(arguments: Json) -> str:
-    """Return arguments as JSON text. Text stays as the model wrote it."""
+    """Return a call's arguments as JSON text.
+
+    A string is returned unchanged, as the model wrote it.
+    """
     if isinstance(arguments, str):
         return arguments or "{}"
     return _COMPACT.encode({} if arguments is None else arguments)
 
 
 def thinking_parts(text: str) -> tuple[ThinkingPart, ...]:
-    """Return a thought as the parts of a message; none for an empty text."""
+    """Convert a thought to message parts.
+
+    Returns no parts if the text is empty.
+    """
     return (ThinkingPart(text=text),) if text else ()
 
 
@@ -171,9 +216,12 @@ def has_image(parts: Iterable[Part]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UsageFields:
-    """An agent's names for the token counts of a request. Each count is the sum of its fields.
+    """The field names that an agent uses for a request's token counts.
 
-    `cache.read` is the field `read` of the field `cache`. `input|prompt` is the first of these that exists.
+    Each count is the sum of its fields.
+
+    `cache.read` names the field `read` in the object `cache`. `input|prompt` names the first of the two
+    fields that exists.
     """
 
     input: tuple[str, ...]
@@ -182,7 +230,10 @@ class UsageFields:
     reasoning: str = "reasoning"
 
     def read(self, usage: Json) -> Usage | None:
-        """Return the usage, unless it is 0 as for an aborted answer."""
+        """Convert an agent's usage record.
+
+        Returns None if all counts are 0, as is the case after an aborted answer.
+        """
         tokens = JsonObject.of(usage)
         reported = Usage(
             input=sum(_count(tokens, name) for name in self.input),
@@ -223,7 +274,7 @@ _STOP_REASONS: dict[str, StopReason] = {
 
 
 def stop_reason(word: str) -> StopReason | None:
-    """Return the reason why an answer ended, from any agent's word."""
+    """Return the stop reason for another agent's word."""
     return _STOP_REASONS.get(word)
 
 
@@ -231,7 +282,7 @@ def stop_reason(word: str) -> StopReason | None:
 
 
 def by_voice(pairs: Iterable[tuple[V, Part]]) -> Iterator[tuple[V, tuple[Part, ...]]]:
-    """Group the neighbouring parts of one author."""
+    """Group adjacent parts by the same author."""
     for author, group in groupby(pairs, key=itemgetter(0)):
         yield author, tuple(part for _, part in group)
 
@@ -240,14 +291,22 @@ def user_message(parts: tuple[Part, ...], *, typed: bool) -> UserMessage:
     return UserMessage(parts=parts, origin="typed" if typed else "machine")
 
 
-def user_messages(parts: Iterable[Part], is_program: Callable[[str], bool]) -> list[UserMessage]:
-    """Return the messages in the role user: the user's and the program's.
+def user_messages(
+    parts: Iterable[Part], is_program: Callable[[str], bool]
+) -> list[UserMessage]:
+    """Return user messages.
+
+    The user's own parts and the program's parts are placed in separate messages.
 
     Args:
-        is_program: tells by the text of a part, empty for an image, whether the program wrote it.
+        is_program: returns whether the program wrote a given text. For an image, the text is empty.
     """
-    authors = ((is_program(part.text if isinstance(part, TextPart) else ""), part) for part in parts)
-    return [user_message(its_parts, typed=not program) for program, its_parts in by_voice(authors)]
+
+    def by_program(part: Part) -> bool:
+        return is_program(part.text if isinstance(part, TextPart) else "")
+
+    groups = groupby(parts, key=by_program)
+    return [user_message(tuple(group), typed=not program) for program, group in groups]
 
 
 # --- notes ------------------------------------------------------------------------------------------
@@ -258,35 +317,60 @@ def kind_of(piece: JsonObject) -> str:
 
 
 def left_out_note(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return a note on message parts of unsupported types, if there are any."""
     named = by_kind(kinds)
-    return (f"Left out, pieces of messages of a kind that cannot be shown here: {named}.",) if named else ()
+    return (LEFT_OUT.format(kinds=named),) if named else ()
 
 
 def unknown_note(kinds: Iterable[str]) -> tuple[str, ...]:
-    """Return a sentence on records of unknown kinds."""
+    """Return a note on records of unknown types, if there are any."""
     named = by_kind(kinds)
-    return (f"Not in the view, records of kinds unknown here: {named}.",) if named else ()
+    return (UNKNOWN_RECORDS.format(kinds=named),) if named else ()
+
+
+def branch_notes(messages: int, gaps: int) -> Iterator[str]:
+    """Yield notes on the branches in a tree of records.
+
+    Args:
+        messages: the number of messages on other branches.
+        gaps: the number of records whose parent had to be guessed.
+    """
+    if messages:
+        are = many(messages, "message is", "messages are")
+        yield OTHER_BRANCHES.format(messages=are)
+    if gaps:
+        yield BROKEN_CHAIN.format(gaps=many(gaps, "gap"))
+
+
+def lost_cuts_note(count: int) -> tuple[str, ...]:
+    """Return a note on compactions that refer to missing messages, if there are any."""
+    compactions = many(count, "compaction refers", "compactions refer")
+    return (LOST_CUTS.format(compactions=compactions),) if count else ()
 
 
 def counted_notes(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield the notes whose count is not 0."""
+    """Yield the notes with a count above 0."""
     return (note for note, count in counts.items() if count)
 
 
 def by_kind(kinds: Iterable[str]) -> str:
-    """Return `audio (2), document (1)`, the most frequent first."""
-    counts = Counter(kinds).most_common()
-    names = [f"{kind} ({count})" for kind, count in counts[:_NAMED_KINDS]]
-    others = [count for _, count in counts[_NAMED_KINDS:]]
+    """Return types with their counts, most frequent first.
+
+    For example, `audio (2), document (1)`.
+    """
+    counts = Counter(kinds)
+    frequent = counts.most_common(_NAMED_KINDS)
+    names = [f"{kind} ({count})" for kind, count in frequent]
+    others = len(counts) - len(frequent)
     if others:
-        names.append(f"{len(others)} more kinds ({sum(others)})")
+        other_pieces = counts.total() - sum(count for _, count in frequent)
+        names.append(f"{others} more types ({other_pieces})")
     return ", ".join(names)
 
 
 def beginning_note(*, is_lost: bool) -> tuple[str, ...]:
-    return ("The beginning of the session is not in the file.",) if is_lost else ()
+    return (BEGINNING_LOST,) if is_lost else ()
 
 
 def sub_agent_note(by_agent: bool) -> tuple[str, ...]:
-    note = "These are the steps of a sub-agent: the agent that started it wrote its prompts."
-    return (note,) if by_agent else ()
+    return (BY_SUBAGENT,) if by_agent else ()

@@ -1,4 +1,7 @@
-"""Reads any session file, checks it against its own counts, and follows it as it grows."""
+"""Reads session files of any format.
+
+Each session is checked against the file's own counts, and can be followed as its file grows.
+"""
 
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
@@ -6,38 +9,78 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.context.projection import Projection
-from foldline.context.view import is_preamble
 from foldline.files import is_file, is_folder, read_regular
 from foldline.history import EVENTS, Session, parse_log, typed_path
 from foldline.history.children import named_child
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
-from foldline.protocol import AssistantMessage, Entry, FoldlineError, SystemMessage, Unknown, system_words
+from foldline.protocol import (
+    AssistantMessage,
+    Entry,
+    FoldlineError,
+    SystemMessage,
+    Unknown,
+    system_words,
+)
 from foldline.sequences import same_start
+from foldline.view.items import is_preamble
+from foldline.view.projection import Projection
 
 from .base import Counted, ForeignSession
-from .detection import FOREIGN, FORMATS, Unreadable, detect
+from .detection import FOREIGN, FORMATS, UnreadableFile, detect
 from .parts import by_kind
 
 _OF_FOLDERS = (EVENTS, "context.jsonl", "opencode.db", "CURRENT")
-"""The file to read in the folder of a session."""
+"""Names of files that identify a folder as a session's folder.
+
+The first of them that exists is read.
+"""
 _SQLITE = b"SQLite format 3\0"
 _ZIP = b"PK\x03\x04"
-"""Begins a zip file: of all files that are read, only our sessions as one file are any."""
+"""The first bytes of a zip file.
+
+Only zip files written by `foldline export` can be read.
+"""
+UNKNOWN_FORMAT = "Unknown format {format!r}. Foldline reads {formats}."
+UNREADABLE = "{path} {what}. {instead}."
+NO_SESSION_IN_FOLDER = (
+    "{path} has no {files}. Name a session file, or the folder of a session."
+)
+UNKNOWN_DATABASE = (
+    "{file} is a database, but not of a known agent. Foldline reads {formats}."
+)
+NO_MESSAGES = "The session has no messages."
+NOTHING_READ = (
+    "{path} has {count} records of {title}, but none could be read as a message: this version of the format "
+    "is not supported (types of records: {kinds})."
+)
+MESSAGES_DIFFER = (
+    "According to the file, the last request had {counted:,} messages, but the view at that point has "
+    "{shown:,}: a change to the context was not recognised."
+)
+TOKENS_DIFFER = (
+    "The provider counted {reported:,} tokens in the last request, but the view at that point has about "
+    "{read:,}: the model saw {comparison} than the view shows."
+)
+GONE = "{path} was moved or deleted."
+TOO_LARGE = (
+    "{path} has changed, but is too large to follow. Open it again to see the changes."
+)
+STILL_SHOWN = "What has been read so far is still shown."
 
 
 def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
-    """Read the session in a file or in a session's folder.
+    """Read the session in a file or folder.
 
-    `format` is one of `FORMATS` and overrides detection.
+    `format` is one of `FORMATS`, and overrides the detected format.
 
     Raises:
-        FoldlineError: no such file, no session, a format without a reader, or many records and no message.
+        FoldlineError: the file does not exist, contains no session, has a format without a reader, or has
+            many records but no message.
     """
     path = typed_path(os.fspath(path))
     if format is not None and format not in FORMATS:
-        raise FoldlineError(f"There is no format {format!r}: Foldline reads {_readable()}.")
+        raise FoldlineError(UNKNOWN_FORMAT, format=format, formats=_readable())
     path = session_file(path)
     if format in (None, "opencode") and _begins(file_of(path), _SQLITE):
         return _read_database(path)
@@ -49,58 +92,68 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
 
         return read_bundled(data, path)
     name = format or detect(data)
-    if isinstance(name, Unreadable):
-        raise FoldlineError(f"{path} {name.what}: {name.instead or f'Foldline reads {_readable()}'}.")
+    if isinstance(name, UnreadableFile):
+        instead = name.instead or f"Foldline reads {_readable()}"
+        raise FoldlineError(UNREADABLE, path=path, what=name.what, instead=instead)
     for candidate in FOREIGN:
         if candidate.name == name:
             return checked(candidate.read(data, path), candidate.title, path)
     loaded = parse_log(data, path)
     notes = (f"{loaded.damage}.",) if loaded.damage else ()
-    return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
+    return ForeignSession(
+        "foldline",
+        loaded.header,
+        loaded.entries,
+        loaded.damage,
+        notes,
+    )
 
 
 def _subagent(session: ForeignSession, path: Path) -> ForeignSession:
-    """Return the subagent that the end of the path names."""
+    """Return the subagent with the id that is the last part of the path."""
     children = list(session.children)
     for child in children:
         children += child.session.children
     sessions = {child.id: child.session for child in children}
-    return replace(sessions[named_child(path.parent, path.name, sessions)], format=session.format)
+    return replace(
+        sessions[named_child(path.parent, path.name, sessions)], format=session.format
+    )
 
 
 def session_file(path: Path) -> Path:
-    """Return the file to read in the folder of a session.
+    """Return the file to read in a session's folder.
 
-    The folder is one of ours, of klaude-code, kimi-cli, Copilot CLI or mistral-vibe, or opencode's folder of
-    sessions, of which the newest is read.
+    The session may come from Foldline, klaude-code, kimi-cli, Copilot CLI or mistral-vibe. The folder may
+    also be opencode's, which contains all of its sessions; the newest one is read.
 
     Raises:
-        FoldlineError: it is another folder.
+        FoldlineError: the folder is none of these.
     """
     if not is_folder(path):
         return path
     file = file_in(path) or _newest_stored(path)
     if file is None:
         *others, last = _OF_FOLDERS
-        without = f"{', '.join(others)} or {last}"
-        raise FoldlineError(
-            f"{path} is a folder without {without}: name a session file, or the folder of a session."
-        )
+        files = f"{', '.join(others)} or {last}"
+        raise FoldlineError(NO_SESSION_IN_FOLDER, path=path, files=files)
     return file
 
 
 def file_in(folder: Path) -> Path | None:
-    """Return the file by which a folder is the folder of one session."""
+    """Return the file that identifies this folder as a session's folder, if any."""
     return next((folder / name for name in _OF_FOLDERS if is_file(folder / name)), None)
 
 
 def file_of(path: Path) -> Path:
-    """Return the file of a session named by `FILE` or `FILE/ID`."""
+    """Return the session file for a path of the form `FILE` or `FILE/ID`."""
     return path.parent if is_file(path.parent) else path
 
 
 def as_utf8(data: bytes) -> bytes:
-    """Return a text as UTF-8 without a BOM. PowerShell's `>` writes UTF-16."""
+    """Convert text to UTF-8 without a BOM.
+
+    The text may be UTF-16, which PowerShell's `>` writes.
+    """
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return data.decode("utf-16", "replace").encode()
     for opening, encoding in _BARE_UTF16.items():
@@ -109,8 +162,13 @@ def as_utf8(data: bytes) -> bytes:
     return data.removeprefix(BOM_UTF8)
 
 
-_BARE_UTF16 = {b"{\0": "utf-16-le", b"[\0": "utf-16-le", b"\0{": "utf-16-be", b"\0[": "utf-16-be"}
-"""Beginnings of JSON in UTF-16 without a BOM."""
+_BARE_UTF16 = {
+    b"{\0": "utf-16-le",
+    b"[\0": "utf-16-le",
+    b"\0{": "utf-16-be",
+    b"\0[": "utf-16-be",
+}
+"""The first bytes of UTF-16 JSON without a BOM, with the corresponding encoding."""
 
 
 def _begins(path: Path, magic: bytes) -> bool:
@@ -132,10 +190,9 @@ def _read_database(path: Path) -> ForeignSession:
         return checked(read, "opencode", path)
     refusal = refused_database(tables)
     if refusal is None:
-        raise FoldlineError(
-            f"{file} is a database, but of no agent known here: Foldline reads {_readable()}."
-        )
-    raise FoldlineError(f"{file} seems to be {refusal.name}, which cannot be read yet: {refusal.instead}.")
+        raise FoldlineError(UNKNOWN_DATABASE, file=file, formats=_readable())
+    what = f"seems to be {refusal.name}, which cannot be read yet"
+    raise FoldlineError(UNREADABLE, path=file, what=what, instead=refusal.instead)
 
 
 def _newest_stored(folder: Path) -> Path | None:
@@ -144,8 +201,10 @@ def _newest_stored(folder: Path) -> Path | None:
     from .readers.opencode.reader import newest_of
     from .readers.opencode.store import is_store, stored_in_files
 
-    store = next((place for place in (folder, folder / "storage") if is_store(place)), None)
-    return newest_of(stored_in_files(store), folder).path if store else None
+    for store in (folder, folder / "storage"):
+        if is_store(store):
+            return newest_of(stored_in_files(store), folder).path
+    return None
 
 
 def _read(path: Path) -> bytes:
@@ -159,51 +218,76 @@ def _read(path: Path) -> bytes:
 
 def _readable() -> str:
     *others, last = (
-        foreign.title if foreign.title == foreign.name else f"{foreign.title} ({foreign.name})"
+        foreign.title
+        if foreign.title == foreign.name
+        else f"{foreign.title} ({foreign.name})"
         for foreign in FOREIGN
     )
     return f"its own sessions (foldline) and those of {', '.join(others)} and {last}"
 
 
 _MANY = 10
-"""A session of so many records without a message was misread, not left empty."""
+"""A session with at least this many records but no message was probably misread, and is rejected."""
 _SLACK = 0.25, 3
-"""The part and the number by which two counts of messages may differ: agents join neighbours as they send."""
+"""Maximum difference between two message counts.
+
+The limit is given as a fraction and as a number of messages; the larger of the two
+applies. Counts differ because agents merge adjacent messages when they send them.
+"""
 _OVERHEAD = 80_000
-"""Tokens of system prompt and tools beside a session's text: the most recorded were 59,000 (Claude Code)."""
+"""Maximum size of a request's system prompt and tools, in tokens.
+
+The largest known size is 59,000 tokens (Claude Code).
+"""
 _TOO_FEW = 0.4, 15_000
-"""The part of a report, and the tokens, that what was read may fall short of it, overhead aside. Estimates of
-recorded sessions that were read rightly fell short by a quarter."""
+"""Maximum amount by which the estimate may be too low, after subtracting the overhead.
+
+The limit is given as a fraction of the reported tokens and as a number of tokens; the larger of the two
+applies. In recorded sessions that were read correctly, estimates were up to a quarter too low.
+"""
 _TOO_MANY = 1.3, 3_000
-"""How much what was read may exceed a report: a factor, and tokens on top."""
+"""Maximum estimate, relative to the reported tokens.
+
+The limit is the reported number multiplied by the factor, plus the number of tokens.
+"""
 _LEAST_REPORT = 1_000
-"""A smaller report is not of a coding agent's request: some are of a stream that had only begun."""
+"""Minimum number of reported tokens.
+
+Smaller reports are ignored, because they cannot describe a coding agent's whole request.
+"""
 
 
 def checked(session: ForeignSession, title: str, path: Path) -> ForeignSession:
-    """Add a note on each of the file's counts that differs from the view.
+    """Add notes on counts in the file that differ from the view.
 
     Args:
-        title: the agent.
+        title: the agent's name.
 
     Raises:
-        FoldlineError: it has many records, but no message.
+        FoldlineError: the session has many records, but no message.
     """
     projection, differences = _projected(session)
-    if any(not is_preamble(item.message) for item in projection.view) or projection.markers:
-        return replace(session, notes=(*session.notes, *differences), projection=projection)
+    if (
+        any(not is_preamble(item.message) for item in projection.view)
+        or projection.markers
+    ):
+        return replace(
+            session, notes=(*session.notes, *differences), projection=projection
+        )
     unread = [entry for entry in session.entries if isinstance(entry, Unknown)]
     if len(unread) >= _MANY:
         kinds = by_kind(entry.type.partition(".")[2] for entry in unread)
         raise FoldlineError(
-            f"{path} has {len(unread)} records of {title}, and none of them became a message: this version "
-            f"of the format is not known here (kinds of records: {kinds})."
+            NOTHING_READ, path=path, count=len(unread), title=title, kinds=kinds
         )
-    return replace(session, notes=(*session.notes, "There is no message in it."))
+    return replace(session, notes=(*session.notes, NO_MESSAGES))
 
 
 def _projected(session: ForeignSession) -> tuple[Projection, Sequence[str]]:
-    """Return the projection, and notes on differing counts of messages and tokens."""
+    """Return the projection, and notes on differences from the file's own counts.
+
+    The numbers of messages and of tokens are compared.
+    """
     projection = Projection()
     newest = session.counted[-1] if session.counted else None
     messages = ""
@@ -211,119 +295,157 @@ def _projected(session: ForeignSession) -> tuple[Projection, Sequence[str]]:
     overhead = _OVERHEAD
     for entry in session.entries:
         if newest is not None and entry.index >= newest.before:
-            messages, newest = _messages_note(projection, newest), None
-        if isinstance(entry, AssistantMessage) and entry.usage and entry.usage.input >= _LEAST_REPORT:
-            read, thought = projection.tokens, projection.thinking
+            messages = _messages_note(projection, newest)
+            newest = None
+        if (
+            isinstance(entry, AssistantMessage)
+            and entry.usage
+            and entry.usage.input >= _LEAST_REPORT
+        ):
+            read = projection.tokens
+            thought = projection.thinking
             report = entry, read, thought
             overhead = min(overhead, max(0, entry.usage.input - read - thought))
         projection.append(entry)
     if newest is not None:
         messages = _messages_note(projection, newest)
     in_view = {item.message.index for item in projection.view}
-    tokens = _tokens_note(*report, overhead) if report and report[0].index in in_view else ""
-    return projection, [note for note in (messages, tokens) if note]
+    notes = [messages]
+    if report and report[0].index in in_view:
+        notes.append(_tokens_note(*report, overhead))
+    return projection, list(filter(None, notes))
 
 
 def _messages_note(projection: Projection, counted: Counted) -> str:
-    systems = [item.message for item in projection.view if isinstance(item.message, SystemMessage)]
-    shown = len(projection.view) - sum(message.origin == "prompt" for message in systems)
+    systems = [
+        item.message
+        for item in projection.view
+        if isinstance(item.message, SystemMessage)
+    ]
+    shown = len(projection.view) - sum(
+        message.origin == "prompt" for message in systems
+    )
     part, number = _SLACK
     if abs(shown - counted.messages) <= max(number, part * counted.messages):
         return ""
-    return (
-        f"By the file's own count, the last request had {counted.messages:,} messages; the view there has "
-        f"{shown:,}: something that changed the context was not understood."
-    )
+    return MESSAGES_DIFFER.format(counted=counted.messages, shown=shown)
 
 
-def _tokens_note(answer: AssistantMessage, read: int, thought: int, overhead: int) -> str:
-    """Compare a report with estimates of the view before it: text and reasoning."""
+def _tokens_note(
+    answer: AssistantMessage, read: int, thought: int, overhead: int
+) -> str:
+    """Return a note if the reported tokens do not match the view before the answer.
+
+    Returns an empty string if they match.
+
+    Args:
+        read: estimated tokens of the view, without reasoning.
+        thought: estimated tokens of the reasoning.
+        overhead: size of the system prompt and the tools, in tokens.
+    """
     reported = answer.usage.input if answer.usage else 0
     factor, more = _TOO_MANY
     part, fewer = _TOO_FEW
     missing = reported - read - thought - overhead
     if read > factor * reported + more:
-        conclusion = "the model saw less than the view shows"
+        comparison = "less"
     elif missing > max(fewer, part * reported):
-        conclusion = "the model saw more than the view shows"
+        comparison = "more"
     else:
         return ""
-    return (
-        f"The last request had {reported:,} tokens by the provider's count, what was read of it comes to "
-        f"about {read:,}: {conclusion}."
-    )
+    return TOKENS_DIFFER.format(reported=reported, read=read, comparison=comparison)
 
 
 LIMIT = 8_000_000
-"""Bytes up to which a file is read again as it changes: this takes a tenth of a second."""
+"""Maximum size of a file that is followed, in bytes.
+
+Reading this much takes a tenth of a second.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    size: int
-    changed_at: int
-    """As the file system counts, in ns."""
+    version: tuple[int, int]
+    """The file's size, and its modification time in nanoseconds."""
     session: ForeignSession | None
 
 
-class Rereader:
-    """Follows a foreign session in its file, which other agents do not lock.
+def _version(path: Path) -> tuple[int, int]:
+    status = file_of(path).stat()
+    return status.st_size, status.st_mtime_ns
 
-    As the file grows, the newest entries may change, since records are not entries; `session` is then a new
-    object.
+
+class Rereader:
+    """Follows another agent's session as its file grows.
+
+    The file may change at any time, because other agents do not lock their files.
+
+    If new records change existing entries, `session` is replaced by a new object.
     """
 
     holder: Holder | None = None
 
     def __init__(self, path: Path, format: str | None, session: Session) -> None:
-        """Follow a session that was read from the file as this format."""
+        """Follow a session that was read from this file in this format."""
         self.session = session
         self._path = path
         self._format = format
-        status = file_of(path).stat()
-        self._last = Reread(status.st_size, status.st_mtime_ns, None)
+        self._last = Reread(_version(path), None)
 
     @classmethod
     def read(cls, path: Path, format: str | None) -> "Rereader":
-        """Read the file. Raises FoldlineError."""
+        """Read the file and follow its session. Raises FoldlineError."""
         session = read_foreign(path, format)
         return cls(
-            path, session.format, Session.from_entries(session.header, session.entries, damage=session.damage)
+            path,
+            session.format,
+            Session.from_entries(
+                session.header, session.entries, damage=session.damage
+            ),
         )
 
     def child(self, id: str) -> "Rereader":
-        """Read one of its subagents. Raises FoldlineError."""
+        """Read and follow one of the session's subagents. Raises FoldlineError."""
         return self.read(self._path / id, self._format)
 
     def look(self) -> Reread:
-        """Read the file again if it changed, without taking it in. Runs in a thread.
+        """Read the file again if it has changed.
+
+        Call this in a thread, and pass the result to `take`.
 
         Raises:
-            NoLongerFollowed: it is gone, too large, or no session any more.
+            NoLongerFollowed: the file is gone, is too large, or no longer contains a session.
         """
         try:
-            status = file_of(self._path).stat()
+            version = _version(self._path)
         except OSError:
-            raise NoLongerFollowed(f"{self._path} was moved or deleted: what was read of it stays.") from None
-        if (status.st_size, status.st_mtime_ns) == (self._last.size, self._last.changed_at):
-            return Reread(status.st_size, status.st_mtime_ns, None)
-        if status.st_size > LIMIT:
-            raise NoLongerFollowed(f"{self._path} has changed: open it again to see it as it is now.")
+            gone = GONE.format(path=self._path)
+            raise NoLongerFollowed(f"{gone} {STILL_SHOWN}") from None
+        if version == self._last.version:
+            return Reread(version, None)
+        if version[0] > LIMIT:
+            raise NoLongerFollowed(TOO_LARGE.format(path=self._path))
         try:
             session = read_foreign(self._path, self._format)
         except FoldlineError as error:
-            raise NoLongerFollowed(f"{error} What was read before stays.") from None
-        return Reread(status.st_size, status.st_mtime_ns, session)
+            raise NoLongerFollowed(f"{error} {STILL_SHOWN}") from None
+        return Reread(version, session)
 
     def take(self, look: Reread) -> list[Entry]:
-        """Take in a new reading; return the entries from the first change on."""
+        """Apply the result of `look`.
+
+        Returns the first changed entry and all entries after it.
+        """
         self._last = look
         if look.session is None:
             return []
-        before, now = list(self.session.entries), list(look.session.entries)
+        before = list(self.session.entries)
+        now = list(look.session.entries)
         same = same_start(before, now)
         if same < len(before):
-            self.session = Session.from_entries(look.session.header, now, damage=look.session.damage)
+            self.session = Session.from_entries(
+                look.session.header, now, damage=look.session.damage
+            )
         else:
             self.session.damage = look.session.damage
             self.session.take_in(now[same:])

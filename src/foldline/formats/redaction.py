@@ -1,4 +1,4 @@
-"""Finds credentials in a session, and replaces them with placeholders."""
+"""Finds credentials in a session and replaces them with placeholders."""
 
 import json
 import os
@@ -9,18 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
-from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from foldline.context.numbers import many
-from foldline.context.projection import project
-from foldline.context.proof import prove
 from foldline.history.contents import CONTENTS, OUTPUTS
+from foldline.json_text import parse_json
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
 from foldline.protocol.messages import Record
 from foldline.sequences import grouped
+from foldline.text.numbers import many
+from foldline.view.projection import project
 
 from .base import Json, bytes_in
 from .export import Original
@@ -28,20 +27,35 @@ from .export import Original
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """Recognises credentials of one kind in a line."""
+    """Recognises credentials of one kind in a line of text."""
 
     kind: str
     pattern: re.Pattern[str]
     hints: tuple[str, ...]
-    """Only lines with one of these are searched. Lower case."""
+    """Lower-case strings.
+
+    Only lines that contain at least one of them are searched.
+    """
     gate: re.Pattern[str] | None = None
-    """Matches in every such line, and is faster than `pattern`."""
+    """A faster pattern that matches every line that `pattern` matches.
+
+    Lines that it does not match are skipped.
+    """
     most: int = 1_000_000
-    """Most hints in a line: with more of them, the line assigns nothing and the pattern would be slow."""
+    """Maximum number of hints in a line.
+
+    A line with more hints is skipped, because matching would be slow.
+    """
     group: int = 0
-    """The group that is the credential, or 0 if that group is empty."""
+    """The group of `pattern` that contains the credential.
+
+    If the group is empty, the whole match is the credential.
+    """
     accepts: Callable[[str], object] | None = None
-    """Tells credentials from similar values."""
+    """Returns whether a match is a credential.
+
+    False for values that merely look similar.
+    """
 
 
 _DIGIT: Final = re.compile(r"\d")
@@ -50,7 +64,7 @@ _WITHOUT_MEANING: Final = re.compile(
     r"(?i)x{4,}|\*{3,}|\.{3}|…|<|>|\$\{?\w|%\(|\{\{|redacted|example|placeholder|change.?me|dummy"
     r"|your[-_ ]|\s"
 )
-"""Found in placeholders, which docs and templates are full of."""
+"""Matches placeholders, which are common in documentation and templates."""
 
 
 def is_telling(value: str) -> bool:
@@ -64,7 +78,8 @@ def _is_secret(value: str) -> bool:
     if not is_telling(value) or _DIGIT.search(value) is None:
         return False
     return not re.fullmatch(
-        r"[a-z]+(?:[-_./][a-z]+)*[-_]?\d{0,2}|[A-Z_]+\d{0,2}|[\w.]+\(.*|/.*|[\d.:,-]+", value
+        r"[a-z]+(?:[-_./][a-z]+)*[-_]?\d{0,2}|[A-Z_]+\d{0,2}|[\w.]+\(.*|/.*|[\d.:,-]+",
+        value,
     )
 
 
@@ -82,7 +97,10 @@ def _is_no_placeholder(value: str) -> bool:
 @cache
 def by_hints() -> dict[tuple[str, ...], list[Detector]]:
     """Return all detectors, grouped by the hints they share."""
-    return grouped((detector.hints, detector) for detector in (*_from_library(), *_OURS, *_keywords()))
+    return grouped(
+        (detector.hints, detector)
+        for detector in (*_from_library(), *_OURS, *_keywords())
+    )
 
 
 def _from_library() -> Iterator[Detector]:
@@ -132,7 +150,10 @@ _PLUGINS: Final = (
     ("telegram_token", "TelegramBotTokenDetector", "telegram-token", (":",), 0, r"\d{8}:[\w-]{35}"),
     ("twilio", "TwilioKeyDetector", "twilio-key", ("ac", "sk"), 0, r"(?:AC|SK)[a-z0-9]{32}"),
 )  # fmt: skip
-"""Module and class in the library, then `kind`, `hints`, `group` and `gate` of a `Detector`."""
+"""Each detector's module and class in the library.
+
+They are followed by the detector's `kind`, `hints`, `group` and `gate`.
+"""
 
 _OURS: Final = (
     Detector("api-key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"), ("sk-",), accepts=_DIGIT.search),
@@ -147,7 +168,7 @@ _OURS: Final = (
     Detector("password-in-url", re.compile(r"://[^\s:/@\"'<>]*:([^\s/@\"'<>]{3,})@[\w.-]"), ("://",),
              gate=re.compile("@"), group=1, accepts=_is_no_placeholder),
 )  # fmt: skip
-"""Keys that are newer than the library's last release."""
+"""Foldline's own detectors, for keys introduced after the library's last release."""
 
 
 # --- keywords ---------------------------------------------------------------------------------------
@@ -158,17 +179,29 @@ _SETTING: Final = re.compile(
     r"(?<![\w$.{-])[A-Z0-9_]*(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY)(?:_[A-Z0-9]+)?"
     r"\s*=\s*[\"']?([^\s\"'#]{6,})"
 )
-"""An assignment in an env file or a shell, quoted or not."""
+"""Matches an assignment in an env file or shell script, with or without quotes."""
 
 
 def _keywords() -> Iterator[Detector]:
     plugin = import_module("detect_secrets.plugins.keyword")
     for pattern, group in plugin.QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP.items():
         yield Detector(
-            "password", pattern, _NAMES, gate=_QUOTE, most=24, group=group, accepts=_is_assigned_secret
+            "password",
+            pattern,
+            _NAMES,
+            gate=_QUOTE,
+            most=24,
+            group=group,
+            accepts=_is_assigned_secret,
         )
     names = ("key=", "token", "secret", "passw", "key ")
-    yield Detector("password", _SETTING, names, group=1, accepts=_is_set)
+    yield Detector(
+        "password",
+        _SETTING,
+        names,
+        group=1,
+        accepts=_is_set,
+    )
 
 
 def _is_assigned_secret(value: str) -> bool:
@@ -176,21 +209,25 @@ def _is_assigned_secret(value: str) -> bool:
 
 
 def _is_set(value: str) -> bool:
-    return _is_no_placeholder(value) and not re.search(r"[()\[\]]|^[\w]+\.[\w.]+$", value)
+    return _is_no_placeholder(value) and not re.search(
+        r"[()\[\]]|^[\w]+\.[\w.]+$", value
+    )
 
 
 class Find(NamedTuple):
-    """A credential in a text."""
+    """A credential that was found in a string."""
 
     kind: str
     start: int
     end: int
     value: str
     pieces: tuple[str, ...] = ()
-    """The secret parts of a value over several lines."""
+    """The secret pieces of a credential that spans several lines."""
 
 
-_BEGIN: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY(?: BLOCK)?-----|Private-Lines: *\d+")
+_BEGIN: Final = re.compile(
+    r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY(?: BLOCK)?-----|Private-Lines: *\d+"
+)
 _LONGEST_KEY: Final = 20_000
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _KEY_LINE: Final = re.compile(
@@ -199,40 +236,74 @@ _KEY_LINE: Final = re.compile(
 
 
 def private_keys(flat: str, lowered: str) -> Iterator[Find]:
-    """Yield the private keys in order. `lowered` is `flat.lower()`."""
+    """Yield the private keys in a string, in order of position.
+
+    `lowered` is `flat.lower()`.
+    """
     if "private key" not in lowered and "private-lines" not in lowered:
         return
     begins = list(_BEGIN.finditer(flat))
-    for begin, following in zip_longest(begins, begins[1:]):
-        limit = min(following.start() if following else len(flat), begin.end() + _LONGEST_KEY)
-        ending = f"-----END {begin[1] or ''}PRIVATE KEY"
-        end = flat.find(ending, begin.end(), limit) if begin[1] is not None else -1
-        if end < 0:
-            end = stop = _end_of_cut_key(flat, begin.end(), limit)
-        else:
+    following = [*(begin.start() for begin in begins[1:]), len(flat)]
+    # Without any key, `following` still has the end of the text.
+    for begin, next_start in zip(begins, following, strict=False):
+        start = begin.end()
+        limit = min(next_start, start + _LONGEST_KEY)
+        end, stop = _end_of_key(flat, start, limit, begin[1])
+        pieces = tuple(_BASE64.findall(flat, start, end))
+        if any(len(piece) >= 32 for piece in pieces):
+            yield Find(
+                "private-key",
+                begin.start(),
+                stop,
+                "".join(pieces),
+                pieces,
+            )
+
+
+def _end_of_key(flat: str, start: int, limit: int, kind: str | None) -> tuple[int, int]:
+    """Return the end of a key's content, and the end of its end marker.
+
+    Args:
+        kind: the words before `PRIVATE KEY` in the begin marker; None for a format without an end marker.
+    """
+    if kind is not None:
+        ending = f"-----END {kind}PRIVATE KEY"
+        end = flat.find(ending, start, limit)
+        if end >= 0:
             stop = end + len(ending)
             dashes = flat.find("-----", stop, stop + 20)
-            if dashes >= 0:
-                stop = dashes + 5
-        pieces = tuple(_BASE64.findall(flat, begin.end(), end))
-        if any(len(piece) >= 32 for piece in pieces):
-            yield Find("private-key", begin.start(), stop, "".join(pieces), pieces)
+            return end, dashes + 5 if dashes >= 0 else stop
+    end = _end_of_cut_key(flat, start, limit)
+    return end, end
 
 
 def _end_of_cut_key(flat: str, start: int, limit: int) -> int:
-    """Return the end of a key without an end mark."""
+    """Return the end of a key without an end marker."""
     place = flat.find("\n", start, limit) + 1 or limit
     end = place
-    while place < limit and (line := _KEY_LINE.match(flat, place)) and place < line.end() <= limit:
+    while place < limit:
+        line = _KEY_LINE.match(flat, place)
+        if line is None or not place < line.end() <= limit:
+            break
         place = line.end()
         if _BASE64.search(line[0]):
             end = place
-    return end - (flat[end - 1 : end] == "\n")
+    if flat[end - 1 : end] == "\n":
+        end -= 1
+    return end
 
 
 _LONGEST_LINE: Final = 4_000
-"""In longer lines (minified code, a JSON document) only the surroundings of a hint are searched."""
-_BEFORE, _AFTER = 400, 3_000
+"""Maximum length of a line that is searched as a whole, in characters.
+
+In longer lines, such as minified code or JSON documents, only the text near each hint is searched.
+"""
+_BEFORE = 400
+_AFTER = 3_000
+"""How far a long line is searched after a hint, in characters.
+
+`_BEFORE` is the distance before a hint.
+"""
 _ESCAPED: Final = re.compile(r"\\+([\"'nrt/])")
 _SIGN_OF: Final = {"n": "\n", "r": "\r", "t": "\t"}
 _TOKEN_END: Final = re.compile(r"[\w-]*")
@@ -243,33 +314,37 @@ _RIGHT_EDGES: Final = " \t:\"'`,;"
 
 
 def finds(text: str) -> list[Find]:
-    """Return the credentials in a text, in order and without overlaps."""
+    """Return the credentials in a string, in order of position and without overlaps."""
     flat = _Flat.of(text)
     lowered = flat.text.lower()
-    if len(lowered) != len(flat.text):  # a few letters change their length
-        lowered = "".join(char.lower() if char.isascii() else char for char in flat.text)
+    if len(lowered) != len(flat.text):  # a few letters change length when lower-cased
+        lowered = "".join(
+            char.lower() if char.isascii() else char for char in flat.text
+        )
     candidates = list(private_keys(flat.text, lowered))
     for hints, detectors in by_hints().items():
-        if not any(hint in lowered for hint in hints):
-            continue
         for start, end in _lines_with(hints, lowered):
             line = flat.text[start:end]
             crowd = sum(lowered.count(hint, start, end) for hint in hints)
             for detector in detectors:
-                if crowd <= detector.most and (detector.gate is None or detector.gate.search(line)):
+                if crowd <= detector.most:
                     candidates += _in_line(detector, line, start)
-    return [flat.located(find) for find in _without_overlaps(candidates)]
+    return list(map(flat.located, _without_overlaps(candidates)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Flat:
-    """A text with escaped quotes and line ends resolved, as in JSON within text at any depth."""
+    """Text in which escaped quotes and line ends have been unescaped.
+
+    Such escapes come from JSON, which may be nested to any depth.
+    """
 
     original: str
     text: str
     starts: list[int]
-    """Positions in `text` from which on the original is ahead by `shifts` characters."""
+    """Positions in `text` at which the offset to `original` changes."""
     shifts: list[int]
+    """The offsets that apply from each position in `starts` onward."""
 
     @classmethod
     def of(cls, text: str) -> "_Flat":
@@ -280,7 +355,9 @@ class _Flat:
         shifts: list[int] = []
         done = shift = 0
         for escape in _ESCAPED.finditer(text):
-            pieces += (text[done : escape.start()], _SIGN_OF.get(escape[1], escape[1]))
+            sign = escape[1]
+            pieces.append(text[done : escape.start()])
+            pieces.append(_SIGN_OF.get(sign, sign))
             starts.append(escape.start() - shift + 1)
             shift += len(escape[0]) - 1
             shifts.append(shift)
@@ -288,26 +365,33 @@ class _Flat:
         return cls(text, "".join((*pieces, text[done:])), starts, shifts)
 
     def located(self, find: Find) -> Find:
-        start, end = self._place(find.start), self._place(find.end - 1) + 1
+        start = self._place(find.start)
+        end = self._place(find.end - 1) + 1
         value = find.value if find.pieces else self.original[start:end]
         return find._replace(start=start, end=end, value=value)
 
     def _place(self, position: int) -> int:
         after = bisect_right(self.starts, position)
-        return position + (self.shifts[after - 1] if after else 0)
+        if after == 0:
+            return position
+        return position + self.shifts[after - 1]
 
 
 def _lines_with(hints: tuple[str, ...], lowered: str) -> Iterator[tuple[int, int]]:
-    places = sorted({place for hint in hints for place in _places(hint, lowered)})
+    places: set[int] = set()
+    for hint in hints:
+        places.update(_places(hint, lowered))
     done = 0
-    for place in places:
+    for place in sorted(places):
         if place < done:
             continue
         start = lowered.rfind("\n", 0, place) + 1
         end = lowered.find("\n", place)
-        end = len(lowered) if end < 0 else end
+        if end < 0:
+            end = len(lowered)
         if end - start > _LONGEST_LINE:
-            start, end = max(start, place - _BEFORE), min(end, place + _AFTER)
+            start = max(start, place - _BEFORE)
+            end = min(end, place + _AFTER)
             done = end - _BEFORE if end < len(lowered) and lowered[end] != "\n" else end
         else:
             done = end
@@ -322,15 +406,18 @@ def _places(hint: str, lowered: str) -> Iterator[int]:
 
 
 def _in_line(detector: Detector, line: str, offset: int) -> Iterator[Find]:
+    if detector.gate is not None and detector.gate.search(line) is None:
+        return
     for match in detector.pattern.finditer(line):
         group = detector.group if match[detector.group] is not None else 0
         start, end = match.span(group)
         if group == 0:
             if start and line[start - 1].isalnum() and line[start].isalnum():
-                continue  # the middle of something longer, such as a file in base64
+                continue  # the middle of a longer string, such as a file in base64
             token_end = _JWT_END if detector.kind == "json-web-token" else _TOKEN_END
-            end = token_end.match(line, end).end()  # type: ignore[union-attr]  # both match an empty text
-        if (name := _NAME.match(line, start, end)) is not None:
+            end = token_end.match(line, end).end()  # type: ignore[union-attr]  # both match an empty string
+        name = _NAME.match(line, start, end)
+        if name is not None:
             start = name.end()
         while start < end and line[start] in _LEFT_EDGES:
             start += 1
@@ -342,7 +429,10 @@ def _in_line(detector: Detector, line: str, offset: int) -> Iterator[Find]:
 
 
 def _without_overlaps(candidates: list[Find]) -> list[Find]:
-    """Return the finds in order; of two that overlap, the longer one."""
+    """Remove overlaps, and return the remaining finds in order of position.
+
+    Of two finds that overlap, the longer one is kept.
+    """
     kept: list[Find] = []
     for find in sorted(candidates, key=lambda find: (find.start, -find.end)):
         if not kept or find.start >= kept[-1].end:
@@ -357,9 +447,11 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def redacted(original: Original) -> Original:
-    """Return the session with placeholders. Its `redactor` handles side files.
+    """Return the session, with its credentials replaced by placeholders.
 
-    Requests with changed messages lose their digest: it proves nothing any more, and could confirm a guess.
+    Credentials in side files are replaced by the session's `redactor` when the files are written. Requests
+    after the first changed message lose their digests, because these no longer match, and could be used to
+    confirm a guessed credential.
     """
     redactor = Redactor()
     for text in _texts(original):
@@ -368,7 +460,8 @@ def redacted(original: Original) -> Original:
 
 
 def _redacted(redactor: "Redactor", original: Original) -> Original:
-    entries = _without_stale_digests(original.entries, list(map(redactor.record, original.entries)))
+    entries = list(map(redactor.record, original.entries))
+    entries = _without_stale_digests(original.entries, entries)
     return replace(
         original,
         header=redactor.record(original.header),
@@ -386,7 +479,10 @@ class Redactor:
         self._placeholders: dict[str, str] = {}
         self._spans: dict[str, list[tuple[int, int, str]]] = {}
         self._everywhere: dict[str, str] = {}
-        """Placeholders by value, piece and spelling: replaced in any text. Longest first."""
+        """Placeholders for the strings that are replaced in every text, longest string first.
+
+        The strings are credentials, their pieces, and their other spellings.
+        """
         self._counts: dict[str, int] = {}
 
     @property
@@ -394,23 +490,27 @@ class Redactor:
         return self._counts
 
     def __str__(self) -> str:
-        """Return the report, as a sentence. It never holds a value."""
+        """Describe the credentials found, with their numbers by kind."""
         if not self._counts:
             return "Nothing that looks like a credential was found."
         total = sum(self._counts.values())
-        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self._counts.items()))
+        kinds = ", ".join(
+            f"{kind} {count}" for kind, count in sorted(self._counts.items())
+        )
         return f"{many(total, 'credential')} redacted: {kinds}."
 
     def look_at(self, text: str) -> None:
-        """Learn the credentials in a text."""
+        """Find the credentials in a string, and remember them."""
         if len(text) < 6 or text in self._spans:
             return
-        spans = [(find.start, find.end, self._placeholder(find)) for find in finds(text)]
+        spans = [
+            (find.start, find.end, self._placeholder(find)) for find in finds(text)
+        ]
         if spans:
             self._spans[text] = spans
 
     def text(self, text: str) -> str:
-        """Return a text with placeholders."""
+        """Return text with its credentials replaced by placeholders."""
         for start, end, placeholder in reversed(self._spans.get(text, ())):
             text = text[:start] + placeholder + text[end:]
         for value, placeholder in self._everywhere.items():
@@ -419,29 +519,39 @@ class Redactor:
         return text
 
     def arguments(self, text: str) -> str:
-        """Return the arguments of a call with placeholders. JSON stays JSON."""
+        """Return a call's arguments, with credentials replaced by placeholders.
+
+        Valid JSON stays valid.
+        """
         value = _parsed(text)
         if value is None:
             return self.text(text)
         clean = _walked(value, self.text)
         if clean == value:
             return text
-        # Lone surrogates, which UTF-8 cannot encode, stay escaped.
+        # Lone surrogates stay escaped, because UTF-8 cannot encode them.
         return json.dumps(clean, ensure_ascii=_HALF.search(text) is not None)
 
     def record(self, record: R) -> R:
-        """Return an entry or header with placeholders.
+        """Return an entry or header, with credentials replaced by placeholders.
 
-        In a session with credentials, signatures are dropped: they may seal reasoning about a credential,
-        which the provider's model would repeat.
+        If the session contains any credentials, signatures are dropped, because they may contain encrypted
+        reasoning that mentions a credential.
         """
         value: Json = record.model_dump(exclude_none=True)
-        clean = _walked(value, self.text, self.arguments, keeps_signatures=not self._counts)
+        clean = _walked(
+            value, self.text, self.arguments, keeps_signatures=not self._counts
+        )
         return record if clean == value else type(record).model_validate(clean)
 
     def data(self, data: bytes) -> bytes:
-        """Return a side file's content with placeholders. Need not be UTF-8."""
-        return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        """Return a side file's content, with credentials replaced by placeholders.
+
+        The content need not be valid UTF-8.
+        """
+        return self.text(data.decode("utf-8", "surrogateescape")).encode(
+            "utf-8", "surrogateescape"
+        )
 
     def _placeholder(self, find: Find) -> str:
         if find.value in self._placeholders:
@@ -453,12 +563,15 @@ class Redactor:
         for value in find.pieces or (find.value,):
             for spelling in filter(is_telling, _spellings(value)):
                 self._everywhere.setdefault(spelling, placeholder)
-        self._everywhere = dict(sorted(self._everywhere.items(), key=lambda item: -len(item[0])))
+        longest_first = sorted(self._everywhere, key=len, reverse=True)
+        self._everywhere = {
+            spelling: self._everywhere[spelling] for spelling in longest_first
+        }
         return placeholder
 
 
 def _spellings(value: str) -> list[str]:
-    """Return a value as written in text, JSON and URLs."""
+    """Return the forms in which a credential can appear in text, JSON and URLs."""
     spellings = [
         value,
         json.dumps(value)[1:-1],
@@ -473,8 +586,8 @@ def _spellings(value: str) -> list[str]:
 
 def _parsed(text: str) -> Json:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         return None
 
 
@@ -485,15 +598,21 @@ def _walked(
     *,
     keeps_signatures: bool = True,
 ) -> Json:
-    """Return a JSON value with every text replaced by `on_text`.
+    """Return a JSON value in which `on_text` has been applied to every string.
 
     Args:
-        on_arguments: for a dumped entry: replaces the arguments of calls. Opaque fields stay as they are.
-        keeps_signatures: whether to keep the signatures of a provider, and its name.
+        on_arguments: applied to the arguments of calls, if the value is a dumped entry. Opaque fields then
+            stay unchanged.
+        keeps_signatures: whether the provider's signatures and name are kept.
     """
     if isinstance(value, str):
         return on_text(value)
-    walk = partial(_walked, on_text=on_text, on_arguments=on_arguments, keeps_signatures=keeps_signatures)
+    walk = partial(
+        _walked,
+        on_text=on_text,
+        on_arguments=on_arguments,
+        keeps_signatures=keeps_signatures,
+    )
     if isinstance(value, list | tuple):
         return type(value)(map(walk, value))
     if not isinstance(value, dict):
@@ -501,7 +620,11 @@ def _walked(
     opaque = _OPAQUE.get(value.get("type", "")) if on_arguments else None
     walked: dict[Json, Json] = {}
     for key, item in value.items():
-        if not keeps_signatures and opaque == "signature" and key in ("signature", "signed_by"):
+        if (
+            not keeps_signatures
+            and opaque == "signature"
+            and key in ("signature", "signed_by")
+        ):
             continue
         if key == opaque:
             new = item
@@ -514,11 +637,14 @@ def _walked(
 
 
 _OPAQUE: Final = {"image": "data", "thinking": "signature", "tool_call": "signature"}
-"""Fields without readable text, by type of part: pixels in base64, and data that a provider encrypted."""
+"""The field without readable text, by type of message part.
+
+Such a field contains, for example, base64 or encrypted data.
+"""
 
 
 def _texts(original: Original) -> Iterator[str]:
-    """Yield every text of a session, its side files and its subagents."""
+    """Yield every string in a session, including those in its side files and subagents."""
     texts: list[str] = []
 
     def gather(text: str) -> str:
@@ -526,7 +652,9 @@ def _texts(original: Original) -> Iterator[str]:
         return text
 
     def gather_arguments(text: str) -> str:
-        gather(text)  # also as one text, in which a name and its value are side by side
+        gather(
+            text
+        )  # detectors need the whole string, in which a name is next to its value
         _walked(_parsed(text), gather)
         return text
 
@@ -535,13 +663,17 @@ def _texts(original: Original) -> Iterator[str]:
         yield from texts
         texts.clear()
     for path in side_files(original.folder):
-        yield bytes_in(path).decode("utf-8", "surrogateescape")  # empty if unreadable: the writer says so
+        # The writer reports a file that cannot be read.
+        yield bytes_in(path).decode("utf-8", "surrogateescape")
     for child in original.children:
         yield from _texts(child)
 
 
 def side_files(folder: Path | None) -> list[Path]:
-    """Return a session's other files, in a stable order, without links."""
+    """Return a session's side files in a stable order.
+
+    Symbolic links are left out.
+    """
     if folder is None:
         return []
     files: list[Path] = []
@@ -549,27 +681,23 @@ def side_files(folder: Path | None) -> list[Path]:
         if (folder / name).is_symlink():
             continue
         with suppress(OSError), os.scandir(folder / name) as items:
-            paths = [Path(item.path) for item in items if item.is_file(follow_symlinks=False)]
+            paths = [
+                Path(item.path) for item in items if item.is_file(follow_symlinks=False)
+            ]
             files += sorted(path for path in paths if not path.name.startswith("."))
     return files
 
 
-def _without_stale_digests(before: Sequence[Entry], after: list[Entry]) -> list[Entry]:
-    """Drop the digest of requests that it no longer proves."""
-    changed = [
-        old.index
-        for old, new in zip(before, after, strict=True)
-        if old is not new and isinstance(old, BaseMessage | Compaction)
-    ]
-    if not changed:
-        return after
-    stale = {
-        proof.sent.record.index
-        for proof in prove(after)
-        if proof.sent.record.index > changed[0] and proof.digest != proof.sent.record.digest
-    }
-    return [_without_digest(entry) if entry.index in stale else entry for entry in after]
-
-
-def _without_digest(entry: Entry) -> Entry:
-    return entry.model_copy(update={"digest": ""}) if isinstance(entry, RequestRecord) else entry
+def _without_stale_digests(
+    before: Sequence[Entry], after: Sequence[Entry]
+) -> list[Entry]:
+    """Remove the digests of all requests after the first changed message."""
+    entries: list[Entry] = []
+    is_changed = False
+    for old, new in zip(before, after, strict=True):
+        if isinstance(new, BaseMessage | Compaction):
+            is_changed = is_changed or old is not new
+        elif isinstance(new, RequestRecord) and is_changed:
+            new = new.model_copy(update={"digest": ""})
+        entries.append(new)
+    return entries

@@ -1,4 +1,7 @@
-"""Makes a list of messages the model's context, for agents that rewrite their context."""
+"""Replaces the model's context with a list of messages.
+
+This is used for agents that rewrite their context.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +9,6 @@ from datetime import datetime
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
-    Part,
     ThinkingPart,
     ToolResultMessage,
     UserMessage,
@@ -15,7 +17,7 @@ from foldline.protocol import (
 from .transcript import Transcript
 
 _SNAPSHOT = "<state_snapshot>"
-"""Gemini CLI and Qwen Code ask their models to put it around a summary."""
+"""The tag in which Gemini CLI and Qwen Code tell their models to enclose a summary."""
 
 
 def relist(
@@ -26,15 +28,21 @@ def relist(
     strategy: str,
     tokens_before: int = 0,
 ) -> None:
-    """Make this list of entries and messages the model's context.
+    """Replace the model's context with this list of entries and messages.
 
-    A message that the history holds is that entry; a result with another text replaces the old text. Of the
-    new messages, the summary replaces what is gone, and the others join the history.
+    For a message that is already in the history, the existing entry is used. If the text of a result has
+    changed, the new text replaces the old one. A new summary replaces the removed messages. All other new
+    messages are added to the history.
     """
     history = log.known_messages(_content)
-    indices = [history.take(piece) if isinstance(piece, BaseMessage) else piece for piece in context]
+    indices = [
+        history.take(piece) if isinstance(piece, BaseMessage) else piece
+        for piece in context
+    ]
     before = log.newest_summary()
-    new = [piece for piece, index in zip(context, indices, strict=True) if index is None]
+    new = [
+        piece for piece, index in zip(context, indices, strict=True) if index is None
+    ]
     summary = _summary_in(new, before.summary if before else "")
     ahead: list[int] = []
     kept: list[int] = []
@@ -48,35 +56,52 @@ def relist(
             continue
         if isinstance(piece, AssistantMessage) and index is None:
             new_calls.update(call.call_id for call in piece.calls)
-        if (
-            isinstance(piece, ToolResultMessage)
-            and piece.call_id not in new_calls
-            and (result := log.newest_result(piece.call_id))
-        ):
-            index = result.index
-            if piece.text != result.text:
-                texts[index] = piece.text
+        if isinstance(piece, ToolResultMessage) and piece.call_id not in new_calls:
+            result = log.newest_result(piece.call_id)
+            if result is not None:
+                index = result.index
+                if piece.text != result.text:
+                    texts[index] = piece.text
         if index is None:
             assert isinstance(piece, BaseMessage), "an index is known"
             index = log.add(piece, at)
-        group = [place for place in (index, *log.results_of(index)) if place not in listed]
+        group = [
+            place for place in (index, *log.results_of(index)) if place not in listed
+        ]
         target += group
         listed.update(group)
-    parts: tuple[Part, ...] = summary.parts if summary else ()
+    parts = summary.parts if summary else ()
     is_new = summary is not None and (before is None or summary.text != before.summary)
     now = [index for index in log.context() if before is None or index != before.index]
     if is_new or [*ahead, *kept] != now:
-        log.compact(parts, kept, at, ahead=ahead, strategy=strategy, tokens_before=tokens_before)
+        log.compact(
+            parts,
+            kept,
+            at,
+            ahead=ahead,
+            strategy=strategy,
+            tokens_before=tokens_before,
+        )
     log.clip(texts, None, strategy=f"{strategy}-clip")
 
 
 def _content(message: BaseMessage) -> object:
-    """Return the content without thinking, which is mostly not sent again."""
-    return message.type, tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
+    """Return a message's type and its parts without thinking.
+
+    Agents usually do not send thinking again.
+    """
+    return message.type, tuple(
+        part for part in message.parts if not isinstance(part, ThinkingPart)
+    )
 
 
 def _summary_in(new: Sequence[int | BaseMessage], newest: str) -> UserMessage | None:
-    """Return the new summary: agents put it into the role user."""
+    """Return the new summary, if any.
+
+    Agents store summaries as user messages.
+    """
     users = [message for message in new if isinstance(message, UserMessage)]
-    marked = (message for message in users if message.text == newest or _SNAPSHOT in message.text)
-    return next(marked, next(iter(users), None))
+    for message in users:
+        if message.text == newest or _SNAPSHOT in message.text:
+            return message
+    return users[0] if users else None

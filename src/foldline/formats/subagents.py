@@ -1,13 +1,13 @@
-"""Sessions of subagents: reads them from our folders, keeps them there, and prepares them for export."""
+"""Reads subagents' sessions from Foldline's folders, saves them there, and prepares them for export."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from foldline.context.projection import project
 from foldline.history.children import child_events, children_of, write_child
 from foldline.history.origin import PARENT, Parent, Spawned
 from foldline.protocol import NEW, Entry
+from foldline.view.projection import project
 
 from .base import ForeignChild, marked_child
 from .export import Original
@@ -15,10 +15,10 @@ from .reader import read_foreign
 
 
 def subagents_of(events: Path, entries: Sequence[Entry]) -> tuple[ForeignChild, ...]:
-    """Read the subagents of a session of ours, and theirs.
+    """Read the subagents of a Foldline session, at all depths.
 
     Raises:
-        FoldlineError: one cannot be read.
+        FoldlineError: a subagent's session cannot be read.
     """
     children = []
     for path in children_of(events):
@@ -29,26 +29,37 @@ def subagents_of(events: Path, entries: Sequence[Entry]) -> tuple[ForeignChild, 
 
 
 def keep_subagents(
-    children: Iterable[ForeignChild], events: Path, cwd: str, mask: Callable[[str], str]
+    children: Iterable[ForeignChild],
+    events: Path,
+    cwd: str,
+    mask: Callable[[str], str],
 ) -> None:
-    """Write subagents, and theirs, below the session in `events`.
+    """Save subagents, at all depths, below the session with the event file `events`.
 
     Raises:
-        OSError: one cannot be written.
+        OSError: writing to disk failed.
     """
     for child in children:
         header = child.session.header
         entries = child.session.entries
         last = entries[-1].index if entries else NEW
-        parent = Parent(id=header.id, index=last, foreign=last)  # all of it was written elsewhere
-        spawned = Spawned(session=events.parent.name, call=child.call_id, agent=child.agent)
+        # All entries come from another agent.
+        parent = Parent(id=header.id, index=last, foreign=last)
+        spawned = Spawned(
+            session=events.parent.name, call=child.call_id, agent=child.agent
+        )
         fields = {"cwd": cwd, PARENT: parent.model_dump()}
         path = write_child(events, header, entries, spawned, mask, **fields)
         keep_subagents(child.session.children, path, cwd, mask)
 
 
-def originals_of(children: Iterable[ForeignChild], events: Path | None) -> tuple[Original, ...]:
-    """Prepare subagents for export, with side files of our sessions."""
+def originals_of(
+    children: Iterable[ForeignChild], events: Path | None
+) -> tuple[Original, ...]:
+    """Prepare subagents for export.
+
+    Subagents in Foldline's own folders include their side files.
+    """
     originals = []
     for child in children:
         session = child.session

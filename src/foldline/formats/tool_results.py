@@ -1,4 +1,7 @@
-"""Results of tool calls: the outcome, and the changes to files by diff, patch or arguments."""
+"""Converts the results of tool calls, with their outcomes and file changes.
+
+File changes are taken from a diff, a patch, or the call's arguments.
+"""
 
 import re
 from collections import defaultdict
@@ -7,7 +10,14 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal
 
-from foldline.protocol import CompactionDetails, FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
+from foldline.protocol import (
+    CompactionDetails,
+    FileTouch,
+    Part,
+    ToolCallPart,
+    ToolDetails,
+    ToolResultMessage,
+)
 
 from .base import JsonLine, JsonObject
 from .parts import arguments_of, text_in
@@ -21,22 +31,34 @@ FILE_TOOLS: dict[str, Action] = {
     "edit": "modified", "Edit": "modified", "MultiEdit": "modified", "StrReplaceFile": "modified",
     "NotebookEdit": "modified",
 }  # fmt: skip
-"""Tools of agents that name a file, with their action."""
+"""Agents' tools that work on a single file, with the action of each."""
 
 _PATCH_FILE = re.compile(r"\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)")
-"""A file in a patch of Codex's models."""
+"""Matches the line that names a file in a patch by Codex's models."""
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
-_READING = re.compile(r"(?:read|view|show|cat)_?(?:file|image|text)?|read_?(?:file|notebook)?", re.I)
+_READING = re.compile(
+    r"(?:read|view|show|cat)_?(?:file|image|text)?|read_?(?:file|notebook)?", re.I
+)
 _WRITING = re.compile(
     r"(?:write|create|save)(?:_to)?_?file|write|create|edit(?:_?file)?|multi_?edit|str_replace(?:_.*)?"
     r"|replace(?:_in_file)?|insert(?:_content)?|apply_diff|undo_edit|notebook_?edit|new_rule",
     re.I,
 )
 _WHOLE = re.compile(r"(?:write|create)(?:_to)?_?(?:file)?", re.I)
-_BY_COMMAND = re.compile(r"(?:.*__)?(?:text_editor|str_replace_editor|str_replace_based_edit_tool)", re.I)
-"""Tools with an argument `command` for their action."""
-_PATHS = ("file_path", "absolute_path", "path", "filePath", "target_file", "notebook_path", "TargetFile")
+_BY_COMMAND = re.compile(
+    r"(?:.*__)?(?:text_editor|str_replace_editor|str_replace_based_edit_tool)", re.I
+)
+"""Matches tools whose `command` argument selects the action."""
+_PATHS = (
+    "file_path",
+    "absolute_path",
+    "path",
+    "filePath",
+    "target_file",
+    "notebook_path",
+    "TargetFile",
+)
 _CONTENTS = ("content", "file_text", "contents", "text")
 
 
@@ -47,7 +69,10 @@ class Changes:
 
     @property
     def brief(self) -> str:
-        """The changed lines as `+9 −6`; empty without any."""
+        """The numbers of added and removed lines, for example `+9 −6`.
+
+        Empty if no lines changed.
+        """
         added = sum(file.added for file in self.files)
         removed = sum(file.removed for file in self.files)
         return f"+{added} −{removed}" if added or removed else ""
@@ -66,10 +91,10 @@ def tool_result(
     milliseconds: int = 0,
     full_output: str = "",
 ) -> ToolResultMessage:
-    """Return a result.
+    """Return a tool result message.
 
     Args:
-        brief: its outcome in a few words; without it the exit code, the change, or the number of lines.
+        brief: the outcome in a few words. By default, the exit code, the change or the number of lines.
     """
     done = changes or Changes()
     if not brief and exit_code:
@@ -102,20 +127,21 @@ def in_call_order(
     calls_in: Callable[[JsonLine], Iterable[str]],
     result_of: Callable[[JsonLine], str],
 ) -> list[JsonLine]:
-    """Put the results of each answer in the order of its calls, in which they are sent.
+    """Put each answer's results in the order of its calls.
 
-    In a file they may stand in the order in which the tools ended. Results trade places, not positions.
+    This is the order in which results are sent to the model. In a file, they may be in the order in which the
+    tools finished. Each result is given the position of the result whose place it takes.
 
     Args:
-        begins_answer: tells the lines at which an answer begins.
-        calls_in: returns the ids of the calls in a line.
-        result_of: returns the id of the call that a line is the result of; empty for other lines.
+        begins_answer: returns whether an answer begins at this line.
+        calls_in: returns the ids of the calls that a line contains.
+        result_of: returns the id of the call whose result is in the line, or an empty string for other lines.
     """
     answer = 0
     calls: dict[str, tuple[int, int]] = {}
-    """Of each call its answer, and its rank among all calls."""
+    """For each call, by id: the number of its answer, and its rank among all calls."""
     results: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    """Of each answer the ranks and places of its results."""
+    """For each answer, by number: the rank of each result's call, and the result's index in `lines`."""
     for place, line in enumerate(lines):
         answer += begins_answer(line)
         for call_id in calls_in(line):
@@ -132,28 +158,39 @@ def in_call_order(
     return ordered
 
 
+def read_file(path: str, diff: str = "") -> Changes:
+    """Return the file access of a call that reads this file."""
+    return Changes((FileTouch(path=path, action="read"),), diff or None)
+
+
 def details_in(record: JsonObject, read: str, modified: str) -> CompactionDetails:
-    """Return the files that an agent's compaction names in these fields."""
+    """Return the files that an agent's compaction record lists in these fields."""
     return CompactionDetails(
         read_files=tuple(filter(None, record.texts(read))),
         modified_files=tuple(filter(None, record.texts(modified))),
     )
 
 
-# --- what a call does to files, by its name and arguments ---------------------------------------------
+# --- file changes, from the call's name and arguments -------------------------------------------------
 
 
 def touched(call: ToolCallPart | None) -> Changes:
     action = FILE_TOOLS.get(call.name) if call else None
     path = arguments_of(call).first("path", "file_path")
-    return Changes((FileTouch(path=path, action=action),)) if action and path else Changes()
+    return (
+        Changes((FileTouch(path=path, action=action),))
+        if action and path
+        else Changes()
+    )
 
 
 def changes_of(call: ToolCallPart, diff: str = "") -> Changes:
-    """Return the effect of a successful call, by tool and argument names.
+    """Return a successful call's effect on files.
+
+    It is inferred from the names of the tool and its arguments.
 
     Args:
-        diff: the agent's record of the change.
+        diff: the agent's record of the change, if any.
     """
     arguments = arguments_of(call)
     name = call.name.rpartition("__")[2]
@@ -161,7 +198,7 @@ def changes_of(call: ToolCallPart, diff: str = "") -> Changes:
         name = arguments.text("command")
     path = arguments.first(*_PATHS)
     if path and _READING.fullmatch(name):
-        return Changes((FileTouch(path=path, action="read"),))
+        return read_file(path)
     if not path or not _WRITING.fullmatch(name):
         return Changes()
     content = arguments.first(*_CONTENTS)
@@ -184,9 +221,9 @@ def together(changes: Iterable[Changes]) -> Changes:
 
 
 def _changed_lines(diff: str) -> tuple[int, int]:
-    """Count the added and the removed lines of a diff."""
+    """Return how many lines a diff adds and removes."""
     added = removed = 0
-    # The lines of each side that the hunk still has.
+    # The numbers of lines that the hunk still has on each side.
     old = new = 0
     for line in diff.splitlines():
         hunk = _HUNK.match(line)
@@ -202,16 +239,19 @@ def _changed_lines(diff: str) -> tuple[int, int]:
 
 
 def edit_of(path: str, diff: str) -> Changes:
-    """Return the change of one file from its unified diff."""
+    """Return the change to one file, from a unified diff."""
     added, removed = _changed_lines(diff)
-    return Changes((FileTouch(path=path, action="modified", added=added, removed=removed),), diff or None)
+    return Changes(
+        (FileTouch(path=path, action="modified", added=added, removed=removed),),
+        diff or None,
+    )
 
 
 def whole_file(path: str, content: str, *, gone: bool = False) -> Changes:
-    """Return the change of a file that was written or deleted.
+    """Return the change to a file that was written or deleted.
 
     Args:
-        content: all of it, after the writing or before the deletion.
+        content: the file's whole content, after the write or before the deletion.
         gone: whether the file was deleted.
     """
     lines = content.splitlines()
@@ -228,8 +268,10 @@ def whole_file(path: str, content: str, *, gone: bool = False) -> Changes:
 
 
 def applied(changes: JsonObject) -> Changes:
-    """Return the changes of a patch as Codex reports them, by path."""
-    return together(_applied(path, JsonObject.of(change)) for path, change in changes.items())
+    """Convert Codex's report of a patch's changes, which are listed by path."""
+    return together(
+        _applied(path, JsonObject.of(change)) for path, change in changes.items()
+    )
 
 
 def _applied(path: str, change: JsonObject) -> Changes:
@@ -243,14 +285,14 @@ def _applied(path: str, change: JsonObject) -> Changes:
 
 
 def moved(edit: Changes, target: str) -> Changes:
-    """Add the new path of a file that was also moved; an empty one adds nothing."""
+    """Add the new path, if any, of a file that was also moved."""
     if not target:
         return edit
     return Changes((*edit.files, FileTouch(path=target, action="modified")), edit.diff)
 
 
 def patched(text: str) -> Changes:
-    """Return the changes of a patch in Codex's own form."""
+    """Return the changes in a patch in Codex's own format."""
     touches: list[FileTouch] = []
     for line in text[text.find("*** Begin Patch") :].splitlines():
         file = _PATCH_FILE.match(line)
@@ -258,8 +300,11 @@ def patched(text: str) -> Changes:
             touches.append(FileTouch(path=file[1].strip(), action="modified"))
         elif line.startswith("*** End Patch"):
             break
-        elif touches and line.startswith("+"):
-            touches[-1] = touches[-1].model_copy(update={"added": touches[-1].added + 1})
-        elif touches and line.startswith("-"):
-            touches[-1] = touches[-1].model_copy(update={"removed": touches[-1].removed + 1})
+        elif touches:
+            count = touches[-1]
+            counts = {
+                "added": count.added + line.startswith("+"),
+                "removed": count.removed + line.startswith("-"),
+            }
+            touches[-1] = count.model_copy(update=counts)
     return Changes(tuple(touches))

@@ -1,21 +1,19 @@
-"""Entries as a reader gathers them, and the other model's context at each moment.
+"""Collects a reader's entries, and tracks the model's context.
 
-The context is the projection of the entries so far, as for a session of ours. From it, a reader says what a
-compaction covered and kept.
+The context is the projection of the entries, as in Foldline's own sessions. Readers use it to determine which
+messages a compaction covered and kept.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from itertools import chain
+from typing import Any, Literal, TypeVar
 
-from foldline.context.derive import derive
-from foldline.context.numbers import many, some
-from foldline.context.outline import MessageOutline
-from foldline.context.projection import Projection
-from foldline.context.view import with_text
 from foldline.history import Damage
 from foldline.protocol import (
+    NEW,
     AssistantMessage,
     BaseMessage,
     Checkpoint,
@@ -30,33 +28,61 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     Unknown,
+    Written,
 )
-from foldline.sequences import grouped
+from foldline.text.numbers import many, some
+from foldline.view.derive import derive
+from foldline.view.items import with_text
+from foldline.view.outline import MessageOutline
+from foldline.view.projection import Projection
 
-from .base import EPOCH, Counted, Digests, ForeignChild, ForeignSession, Json, JsonObject
-from .parts import LONGEST_KIND, arguments_of, left_out_note, parts_of, text_in, unknown_note
+from .base import (
+    EPOCH,
+    Counted,
+    Digests,
+    ForeignChild,
+    ForeignSession,
+    Json,
+    JsonObject,
+)
+from .parts import (
+    LONGEST_KIND,
+    arguments_of,
+    left_out_note,
+    parts_of,
+    text_in,
+    unknown_note,
+)
 from .tool_results import Changes, tool_result
 
+HeadPiece = TypeVar("HeadPiece", Kept, Kept | Written)
 _UNDONE = ("reverted", "cleared", "dropped")
 _BOOKKEEPING = frozenset({"usage", "tokens_after"})
-"""Fields of an entry that change nothing in the model's context."""
+"""Fields of an entry that do not affect the model's context."""
+CHILDREN = "{subagents}: {names}. To read one, append its id to the file: FILE/ID."
+ORPHANS = "Not in the view: {results} of tool calls that are not in the file."
 
 
 @dataclass
 class Transcript:
-    """The entries read so far, by index, with the calls, results and subagents among them."""
+    """The entries read so far, with their calls, results and subagents."""
 
     agent: str
-    """Begins the types of records that stay as they are."""
+    """The agent's name, which prefixes the types of records that are kept unchanged."""
     entries: dict[int, Entry] = field(default_factory=dict)
     calls: dict[str, ToolCallPart] = field(default_factory=dict)
     """The tool calls made so far, by id."""
     left_out: list[str] = field(default_factory=list)
-    """The kinds of pieces of messages that cannot be shown."""
+    """The types of message parts that are not supported."""
     children: dict[str, ForeignChild] = field(default_factory=dict)
-    """The subagents, by id: each is marked behind the call that started it, or else at the end."""
+    """The subagents, by id.
+
+    Each has a marker after the call that started it or, without such a call, at the end.
+    """
     counted: list[Counted] = field(default_factory=list)
-    """The file's counts of its requests' messages."""
+    """The message counts that the file states for its requests."""
+    newest_index: int = NEW
+    """The highest index of an entry so far."""
     _marked: set[str] = field(default_factory=set)
     _last: int = -1
     _shift: int = 0
@@ -64,28 +90,33 @@ class Transcript:
     _results: dict[str, list[int]] = field(default_factory=dict)
     _projection: Projection = field(default_factory=Projection)
     _unprojected: list[int] = field(default_factory=list)
-    """Indices of entries that the projection has not taken in yet."""
+    """Indices of entries that have not been added to the projection yet."""
 
     def next_index(self, position: int = 0) -> int:
-        """Take the next index: the record's place in its file, if free.
+        """Return the next free index.
 
-        After a record of several entries, the indices are later than the places. Without places, an index
-        counts entries.
+        This is the record's position in its file or, if that index is taken, a higher number.
+
+        Without positions, indices count entries.
         """
         if position + self._shift <= self._last:
             self._shift = self._last + 1 - position
         self._last = position + self._shift
         return self._last
 
-    def add(self, entry: Entry, at: datetime | None = None, *, position: int = 0) -> int:
+    def add(
+        self, entry: Entry, at: datetime | None = None, *, position: int = 0
+    ) -> int:
         return self.put(self.next_index(position), entry, at)
 
     def put(self, index: int, entry: Entry, at: datetime | None = None) -> int:
-        """Add an entry at an index that was taken before.
+        """Add an entry at an index that was reserved earlier.
 
-        Adding in index order is cheapest: a late entry has the later ones projected again.
+        Entries should be added in index order, because an earlier index requires rebuilding the projection.
         """
-        entry = self.entries[index] = entry.model_copy(update={"index": index, "at": at})
+        entry = entry.model_copy(update={"index": index, "at": at})
+        self.entries[index] = entry
+        self.newest_index = max(self.newest_index, index)
         self._unprojected.append(index)
         if isinstance(entry, AssistantMessage):
             self.calls.update({call.call_id: call for call in entry.calls})
@@ -95,28 +126,35 @@ class Transcript:
         return index
 
     def _mark(self, calls: Iterable[ToolCallPart], at: datetime | None) -> None:
-        """Add a marker for each subagent that one of these calls started."""
+        """Add a marker for each subagent that was started by one of these calls."""
         for call in calls:
             arguments = arguments_of(call)
             prompt = arguments.first("prompt", "message", "task")
-            for child in [child for child in self.children.values() if child.id not in self._marked]:
-                if child.call_id == call.call_id or (not child.call_id and prompt and prompt == child.prompt):
+            agent = arguments.first("subagent_type", "agent_type", "subagent_name")
+            for child in self._unmarked_children():
+                has_prompt = bool(prompt) and prompt == child.prompt
+                if child.call_id == call.call_id or (has_prompt and not child.call_id):
                     started = replace(
                         child,
                         call_id=call.call_id,
-                        agent=child.agent or arguments.first("subagent_type", "agent_type", "subagent_name"),
+                        agent=child.agent or agent,
                         title=child.title or arguments.text("description"),
                     )
                     self._add_marker(started, at)
 
+    def _unmarked_children(self) -> list[ForeignChild]:
+        return [
+            child for child in self.children.values() if child.id not in self._marked
+        ]
+
     def _add_marker(self, child: ForeignChild, at: datetime | None) -> None:
         self._marked.add(child.id)
         self.children[child.id] = child
-        self._last = max(self._last, *self.entries) + 1
+        self._last = max(self._last, self.newest_index) + 1
         self.put(self._last, child.marker, at)
 
     def change(self, index: int, **update: Any) -> None:
-        """Change fields of an entry."""
+        """Change fields of an existing entry."""
         self.entries[index] = self.entries[index].model_copy(update=update)
         if not update.keys() <= _BOOKKEEPING and index <= self._projection.last_index:
             self._project_anew()
@@ -125,77 +163,110 @@ class Transcript:
 
     @property
     def projection(self) -> Projection:
-        """The entries so far, projected like those of our sessions."""
-        new = sorted(self._unprojected)
-        self._unprojected = []
-        if new and new[0] <= self._projection.last_index:
+        """The projection of the entries so far, as in Foldline's own sessions."""
+        last = self._projection.last_index
+        if any(index <= last for index in self._unprojected):
             self._project_anew()
-            new, self._unprojected = sorted(self._unprojected), []
-        for index in new:
+        for index in sorted(self._unprojected):
             self._projection.append(self.entries[index])
+        self._unprojected = []
         return self._projection
 
     def _project_anew(self) -> None:
-        """Start over, as an entry changed or came late."""
+        """Rebuild the projection, after an entry was changed or added out of order."""
         self._projection = Projection()
         self._unprojected = list(self.entries)
 
     def context(self) -> list[int]:
-        """Return the indices of the model's messages, in its order.
+        """Return the indices of the messages in the model's context, in the order in which they are sent.
 
-        The system prompt is left out. A summary has the index of its compaction.
+        The system prompt is excluded. A summary is represented by the index of its compaction.
         """
-        indices = (item.index for item in self.projection.view)
-        return [index for index in indices if not isinstance(self.entries[index], SystemMessage)]
+        return [
+            item.index
+            for item in self.projection.view
+            if not isinstance(self.entries[item.index], SystemMessage)
+        ]
 
     def messages(self) -> list[int]:
-        """Return the same without summaries."""
-        return [index for index in self.context() if not isinstance(self.entries[index], Compaction)]
+        """Return the indices of the messages in the model's context, without summaries."""
+        return list(self.visible())
 
     def visible(self) -> dict[int, BaseMessage]:
-        """Return the messages that the model has, by index, without prompt and summaries."""
-        entries = ((index, self.entries[index]) for index in self.messages())
-        return {index: entry for index, entry in entries if isinstance(entry, BaseMessage)}
+        """Return the messages in the model's context, by index.
+
+        The system prompt and summaries are excluded.
+        """
+        messages: dict[int, BaseMessage] = {}
+        for index in self.context():
+            entry = self.entries[index]
+            if isinstance(entry, BaseMessage):
+                messages[index] = entry
+        return messages
 
     def add_children(self, children: Iterable[ForeignChild]) -> None:
         self.children.update({child.id: child for child in children})
 
     def not_undone(self) -> list[int]:
-        """Return the messages not reverted, cleared or dropped, also compacted ones."""
+        """Return the indices of the messages that were not reverted, cleared or dropped.
+
+        Compacted messages are included.
+        """
         fate = self.projection.fate
-        messages = (entry.index for entry in self.in_order() if isinstance(entry, BaseMessage))
-        return [index for index in messages if fate(index).kind not in _UNDONE]
+        return [
+            entry.index
+            for entry in self.in_order()
+            if isinstance(entry, BaseMessage) and fate(entry.index).kind not in _UNDONE
+        ]
 
     def newest_summary(self) -> Compaction | None:
-        """Return the newest compaction with its summary in the context."""
-        entries = (self.entries[index] for index in self.context())
-        compactions = (entry for entry in entries if isinstance(entry, Compaction))
-        return max(compactions, key=lambda entry: entry.index, default=None)
+        """Return the newest compaction that has its summary in the context."""
+        return max(self._summaries(), key=lambda entry: entry.index, default=None)
+
+    def _summaries(self) -> list[Compaction]:
+        """Return the compactions whose summaries are in the context."""
+        entries = [self.entries[index] for index in self.context()]
+        return [entry for entry in entries if isinstance(entry, Compaction)]
 
     def whole_groups(self, indices: Iterable[int]) -> list[int]:
-        """Return these messages in order, with the rest of each tool group."""
+        """Return these indices in order, extended to whole groups of a call and its results."""
         groups = {self.projection.group(index) for index in indices}
-        return self._in_groups([index for group in sorted(groups) for index in group])
+        return self._in_groups(list(chain(*sorted(groups))))
 
     def _in_groups(self, indices: Sequence[int]) -> list[int]:
-        """Put each result right behind its call; leave out messages that no view can hold."""
-        chosen, in_view = set(indices), {item.index for item in self.projection.view}
+        """Put each result right after its call.
+
+        Messages that cannot be in a view are left out.
+        """
+        chosen = set(indices)
+        in_view = {item.index for item in self.projection.view}
         grouped_indices: list[int] = []
         for index in dict.fromkeys(indices):
             caller, *results = self.projection.group(index)
-            if index == caller and (index in in_view or self._says_something(index)):
-                grouped_indices += [index, *(result for result in results if result in chosen)]
+            if index != caller or not (index in in_view or self._says_something(index)):
+                continue
+            grouped_indices.append(index)
+            grouped_indices += filter(chosen.__contains__, results)
         return grouped_indices
 
     def _says_something(self, index: int) -> bool:
-        """Return whether a view can hold this message by itself."""
+        """Return whether this message can be in a view on its own."""
         outline = self.projection.outline(index)
-        return isinstance(outline, MessageOutline) and outline.says and outline.type != "tool_result"
+        return (
+            isinstance(outline, MessageOutline)
+            and outline.says
+            and outline.type != "tool_result"
+        )
 
     def compact(
-        self, summary: Sequence[Part], kept: Sequence[int], at: datetime | None, position: int = 0, **how: Any
+        self,
+        summary: Sequence[Part],
+        kept: Sequence[int],
+        at: datetime | None,
+        position: int = 0,
+        **how: Any,
     ) -> None:
-        """Add a compaction; `how` is passed to `compaction`."""
+        """Add a compaction. The arguments in `how` are passed on to `compaction`."""
         index = self.next_index(position)
         self.put(index, self.compaction(index, summary, kept, **how), at)
 
@@ -210,15 +281,18 @@ class Transcript:
         fate: Literal["hidden", "clipped"] = "clipped",
         **about: Any,
     ) -> Compaction:
-        """Return a compaction to `ahead`, the summary and `kept`.
+        """Return a compaction.
 
-        Both lists hold indices of messages, in the context or not, and of compactions with summaries that
-        stay. A result never stays without its call. Without a summary, nothing replaces the removed messages.
+        After it, the context consists of `ahead`, the summary and `kept`.
+
+        `ahead` and `kept` contain indices of messages, which need not be in the context, and of compactions
+        whose summaries are kept. A result is never kept without its call. With an empty summary, the removed
+        messages are not replaced.
 
         Args:
-            contents: new texts of messages, by index.
-            fate: the fate of these messages.
-            about: more fields of the entry.
+            contents: the messages' new texts, by index.
+            fate: the fate of the messages with new texts.
+            about: additional fields of the entry.
         """
         view = self.projection.view
         messages = {item.index: item.message for item in view}
@@ -227,43 +301,53 @@ class Transcript:
         def after(indices: Sequence[int]) -> Iterator[BaseMessage]:
             for place in self._in_groups(indices):
                 message = messages.get(place) or self.message(place)
-                yield with_text(message, texts[place]) if place in texts else message
+                if place in texts:
+                    message = with_text(message, texts[place])
+                yield message
 
-        new = [SystemMessage(origin="summary", parts=tuple(summary))] if summary else []
-        entry = derive(
-            [item.message for item in view],
-            [*after(ahead), *new, *after(kept)],
-            as_listed=True,
-        )
+        context = [*after(ahead)]
+        if summary:
+            context.append(SystemMessage(origin="summary", parts=tuple(summary)))
+        context += after(kept)
+        entry = derive([item.message for item in view], context, as_listed=True)
 
-        def altered(piece: Kept) -> Kept:
-            return piece if piece.content is None else piece.model_copy(update={"fate": fate})
+        def with_fate(piece: HeadPiece) -> HeadPiece:
+            if isinstance(piece, Kept) and piece.content is not None:
+                return piece.model_copy(update={"fate": fate})
+            return piece
 
-        is_behind = entry.first_kept_index > max(messages, default=-1)
-        return entry.model_copy(
-            update={
-                "index": index,
-                "summary": text_in(summary),
-                "first_kept_index": index if is_behind else entry.first_kept_index,
-                "head": tuple(altered(piece) if isinstance(piece, Kept) else piece for piece in entry.head),
-                "replaced": tuple(map(altered, entry.replaced)),
-                **about,
-            }
-        )
+        first_kept = entry.first_kept_index
+        if first_kept > max(messages, default=-1):
+            first_kept = index
+        update = {
+            "index": index,
+            "summary": text_in(summary),
+            "first_kept_index": first_kept,
+            "head": tuple(map(with_fate, entry.head)),
+            "replaced": tuple(map(with_fate, entry.replaced)),
+        }
+        return entry.model_copy(update={**update, **about})
 
-    def clip(self, contents: Mapping[int, str], at: datetime | None, **about: Any) -> None:
-        """Add a compaction that gives new texts to messages of the context."""
+    def clip(
+        self, contents: Mapping[int, str], at: datetime | None, **about: Any
+    ) -> None:
+        """Add a compaction that replaces the text of some messages.
+
+        Nothing is added unless one of the messages is in the context.
+        """
         context = self.context()
         if not contents.keys().isdisjoint(context):
-            self.compact((), context, at, contents=contents, reason="threshold", **about)
+            self.compact(
+                (), context, at, contents=contents, reason="threshold", **about
+            )
 
     def results_of(self, index: int) -> tuple[int, ...]:
-        """Return the results of this answer's calls."""
+        """Return the indices of the results of this answer's calls."""
         caller, *results = self.projection.group(index)
         return tuple(results) if caller == index else ()
 
     def message(self, index: int) -> BaseMessage:
-        """Return the message of an entry; of a compaction, its summary."""
+        """Return an entry's message; for a compaction, its summary."""
         entry = self.entries[index]
         if isinstance(entry, Compaction):
             return entry.written[0].message
@@ -271,17 +355,29 @@ class Transcript:
         return entry
 
     def unknown(self, record: JsonObject, kind: str) -> Unknown:
-        """Keep a record of an unknown kind as it is."""
+        """Return an entry that keeps a record of an unknown kind unchanged."""
         return Unknown(type=f"{self.agent}.{kind or 'record'}", record=record)
 
     def put_record(
-        self, index: int, entry: Entry | None, record: JsonObject, kind: str, at: datetime | None = None
+        self,
+        index: int,
+        entry: Entry | None,
+        record: JsonObject,
+        kind: str,
+        at: datetime | None = None,
     ) -> int:
-        """Add the entry of a record; without one, the record as it is."""
+        """Add a record's entry.
+
+        If the record has no entry, it is added unchanged.
+        """
         return self.put(index, entry or self.unknown(record, kind), at)
 
     def parts(self, content: Json) -> tuple[Part, ...]:
         return parts_of(content, self.left_out)
+
+    def content(self, message: JsonObject) -> tuple[Part, ...]:
+        """Return the parts of a message's `content`."""
+        return self.parts(message.get("content"))
 
     def result(
         self,
@@ -296,12 +392,12 @@ class Transcript:
         brief: str = "",
         milliseconds: int = 0,
     ) -> ToolResultMessage:
-        """Return the result of a call, with its tool, outcome and files.
+        """Return a call's result, with the tool, the outcome and the files.
 
         Args:
-            changes: reads from a successful call which files it touched.
-            name: the tool, if the call is not known.
-            brief: the outcome of a successful call.
+            changes: returns the files that the call accessed. It is called only if the call succeeded.
+            name: the tool's name, used if the call is unknown.
+            brief: the outcome in a few words, for a successful call.
         """
         call = self.calls.get(call_id)
         is_failure = failed or cancelled
@@ -321,9 +417,11 @@ class Transcript:
         )
 
     def standing_summaries(self) -> dict[str, int]:
-        """Return the compactions with a summary in the context, by its text."""
-        entries = ((index, self.entries[index]) for index in self.context())
-        return {entry.summary: index for index, entry in entries if isinstance(entry, Compaction)}
+        """Return the compactions whose summaries are in the context.
+
+        The result maps summary texts to indices.
+        """
+        return {entry.summary: entry.index for entry in self._summaries()}
 
     def in_order(self) -> list[Entry]:
         return [self.entries[index] for index in sorted(self.entries)]
@@ -339,90 +437,142 @@ class Transcript:
         begun: datetime | None = None,
         digests: Digests | None = None,
     ) -> ForeignSession:
-        """Return the session. By default, it began at the first entry with a time."""
+        """Return the session.
+
+        By default, the session began at the time of the first entry that has one.
+        """
         self._mark(list(self.calls.values()), None)
-        for child in [child for child in self.children.values() if child.id not in self._marked]:
+        for child in self._unmarked_children():
             self._add_marker(child, None)
-        entries, children = self.in_order(), tuple(self.children.values())
+        entries = self.in_order()
+        children = tuple(self.children.values())
         times = (begun, *(entry.at for entry in entries))
-        header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
+        header = SessionHeader(
+            id=identity,
+            created_at=next(filter(None, times), EPOCH),
+            cwd=cwd,
+        )
         damage_note = (f"{damage}.",) if damage else ()
-        all_notes = (*damage_note, *notes, *self._orphans_note(), *_children_note(children))
+        all_notes = (
+            *damage_note,
+            *notes,
+            *self._orphans_note(),
+            *_children_note(children),
+        )
         return ForeignSession(
-            format, header, entries, damage, all_notes, tuple(self.counted), children, digests
+            format,
+            header,
+            entries,
+            damage,
+            all_notes,
+            tuple(self.counted),
+            children,
+            digests,
         )
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return sentences on the pieces and records that were left out.
+        """Return notes on message parts and records that are not in the view.
 
         Args:
-            silent: beginnings of the kinds of records that no model is sent.
+            silent: prefixes of the types of records that are never sent to the model.
         """
-        kinds = [
-            entry.type.partition(".")[2][:LONGEST_KIND]
-            for entry in self.in_order()
-            if isinstance(entry, Unknown)
-        ]
-        unknown = [kind for kind in kinds if kind and not kind.startswith(silent)]
+        unknown: list[str] = []
+        for entry in self.in_order():
+            if isinstance(entry, Unknown):
+                kind = entry.type.partition(".")[2]
+                if kind and not kind.startswith(silent):
+                    unknown.append(kind[:LONGEST_KIND])
         return (*left_out_note(self.left_out), *unknown_note(unknown))
 
     def _orphans_note(self) -> Iterator[str]:
-        """Note the results whose call is not in the file."""
-        answers = (entry for entry in self.entries.values() if isinstance(entry, AssistantMessage))
-        called = {call.call_id for answer in answers for call in answer.calls}
-        orphans = sum(len(indices) for call_id, indices in self._results.items() if call_id not in called)
+        """Yield a note if the calls of some results are missing from the file."""
+        called: set[str] = set()
+        for entry in self.entries.values():
+            if isinstance(entry, AssistantMessage):
+                called.update(call.call_id for call in entry.calls)
+        orphans = sum(
+            len(self._results[call_id]) for call_id in self._results.keys() - called
+        )
         if orphans:
-            yield f"Not in the view, results of tool calls that are not in the file: {orphans}."
+            yield ORPHANS.format(results=many(orphans, "result"))
 
     # --- going back ----------------------------------------------------------------------------------
 
     def newest_result(self, call_id: str) -> ToolResultMessage | None:
         indices = self._results.get(call_id)
-        result = self.entries[indices[-1]] if indices else None
+        if indices is None:
+            return None
+        result = self.entries[indices[-1]]
         return result if isinstance(result, ToolResultMessage) else None
 
     def drop(self, index: int, at: datetime | None = None) -> None:
-        """Take a message, with its results, out of the context."""
+        """Remove a message and its results from the context."""
         self.add(Edit(target=index, action="drop"), at)
 
-    def checkpoint(self, at: datetime | None = None, *, index: int | None = None) -> int:
-        """Add a checkpoint, here or at an index taken before; return its id."""
-        checkpoint, self._checkpoints = self._checkpoints, self._checkpoints + 1
-        self.put(self.next_index() if index is None else index, Checkpoint(id=checkpoint), at)
+    def drop_of(self, target: int | None) -> Edit | None:
+        """Return an edit that drops a message.
+
+        Returns None if the message is not in the context.
+        """
+        if target not in self.context():
+            return None
+        return Edit(target=target, action="drop")
+
+    def checkpoint(self, index: int, at: datetime | None = None) -> int:
+        """Add a checkpoint at a reserved index, and return its id."""
+        checkpoint = self._checkpoints
+        self._checkpoints += 1
+        self.put(index, Checkpoint(id=checkpoint), at)
         return checkpoint
 
-    def go_back_to(self, checkpoint: int, at: datetime | None = None, *, index: int | None = None) -> None:
-        self.put(self.next_index() if index is None else index, Revert(checkpoint=checkpoint), at)
+    def go_back_to(
+        self,
+        moment: int,
+        at: datetime | None,
+        position: int = 0,
+        message: str | None = None,
+    ) -> None:
+        """Restore the context to its state after the entry `moment`.
 
-    def go_to_branch(self, moment: int, at: datetime | None, position: int = 0) -> None:
-        """Go back to the context right after the entry `moment`."""
-        checkpoint = self.checkpoint(at, index=self.next_index(position))
-        self.add(Revert(checkpoint=checkpoint, moment=moment), at, position=position)
+        A `message` from the model is added.
+        """
+        checkpoint = self.checkpoint(self.next_index(position), at)
+        revert = Revert(checkpoint=checkpoint, moment=moment, message=message)
+        self.add(revert, at, position=position)
 
     def known_messages(self, key: "MessageKey | None" = None) -> "KnownMessages":
-        """Return the messages to be found by this key; by type and parts without one."""
+        """Return a lookup of messages by a key.
+
+        By default, the key consists of a message's type and parts.
+        """
         return KnownMessages(self.entries, set(self.messages()), key or _type_and_parts)
 
 
 def _children_note(children: Sequence[ForeignChild]) -> Iterator[str]:
     if children:
-        named = some([" ".join(filter(None, (child.id, child.agent))) for child in children], 5)
-        yield f"{many(len(children), 'subagent')}: {named}. One is read by its id behind the name: FILE/ID."
+        count = many(len(children), "subagent")
+        names = [f"{child.id} {child.agent}".rstrip() for child in children]
+        yield CHILDREN.format(subagents=count, names=some(names, 5))
 
 
 MessageKey = Callable[[BaseMessage], object]
 
 
 class KnownMessages:
-    """Messages of the history by their content, each taken once, those in the view first."""
+    """Finds messages in the history by a key.
 
-    def __init__(self, entries: Mapping[int, Entry], seen: Set[int], key: MessageKey) -> None:
+    Each message is found only once. Messages in the view are found first.
+    """
+
+    def __init__(
+        self, entries: Mapping[int, Entry], seen: Set[int], key: MessageKey
+    ) -> None:
         self._key = key
-        order = sorted(entries, key=lambda index: (index in seen, -index))
-        messages = ((index, entries[index]) for index in order)
-        self._places = grouped(
-            (key(entry), index) for index, entry in messages if isinstance(entry, BaseMessage)
-        )
+        self._places: dict[object, list[int]] = defaultdict(list)
+        for index in sorted(entries, key=lambda index: (index in seen, -index)):
+            entry = entries[index]
+            if isinstance(entry, BaseMessage):
+                self._places[key(entry)].append(index)
 
     def take(self, message: BaseMessage) -> int | None:
         places = self._places.get(self._key(message))

@@ -1,17 +1,39 @@
-"""Sessions on disk: their event files, the list of all of them, and search."""
+"""Sessions on disk: their logs, lists of sessions, and search.
+
+An event file is an append-only log and the only source of truth. The files `meta.json` and `index.jsonl` next
+to it are caches. Only one process at a time writes to a session. This package may import `past` and the
+packages in the layers below `past`.
+"""
 
 from foldline.data import EVENTS, archive_dir, data_home, sessions_dir, typed_path
 
 from .archive import Deleted, archive, delete, unarchive
-from .catalog import SessionInfo, age, find_session, info_of, latest, list_sessions, read_header, title_entry
+from .catalog import (
+    SessionInfo,
+    age,
+    find_session,
+    info_of,
+    latest,
+    list_sessions,
+    read_header,
+    title_entry,
+)
 from .children import CHILDREN, child_events, children_of, tree_of
 from .contents import CONTENTS, Contents, content_id
 from .lock import SessionHeld
-from .log import Damage, LoadedLog, Log, WriteFailed, is_our_header, parse_log, read_log
-from .meta import Meta, clip_cells
+from .log import (
+    Damage,
+    EventLog,
+    LoadedLog,
+    WriteFailed,
+    is_our_header,
+    parse_log,
+    read_log,
+)
+from .meta import Meta
 from .origin import Folder, Parent, SessionPlace, Spawned, Tie, parent_of, spawned_of
 from .paths import events_file, new_session_id, session_dir, short_id, workdir_key
-from .search import EntrySearch, Found, Hit, MessageKind
+from .search import EntrySearch, Hit, MessageKind, SearchResult
 from .session import Clock, Session, Unsent, keep_unsent, take_unsent, utc_now
 
 __all__ = [
@@ -23,14 +45,14 @@ __all__ = [
     "Damage",
     "Deleted",
     "EntrySearch",
+    "EventLog",
     "Folder",
-    "Found",
     "Hit",
     "LoadedLog",
-    "Log",
     "MessageKind",
     "Meta",
     "Parent",
+    "SearchResult",
     "Session",
     "SessionHeld",
     "SessionInfo",
@@ -44,7 +66,6 @@ __all__ = [
     "archive_dir",
     "child_events",
     "children_of",
-    "clip_cells",
     "content_id",
     "data_home",
     "delete",

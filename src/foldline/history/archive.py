@@ -1,4 +1,4 @@
-"""Archiving, restoring and deleting sessions: a whole folder at once, while nobody writes to it."""
+"""Archives, restores and deletes session folders."""
 
 import os
 import shutil
@@ -14,104 +14,141 @@ from foldline.protocol import FoldlineError, system_words
 from .lock import SessionHeld, WriterLock, noted_holder
 from .paths import HOLDER, explained
 
+NOT_IN_HOME = "{events} is not a session in {home}, so it was not changed."
+IS_LINK = "{folder} is a link to {target}. Neither was changed."
+IN_USE = "The session {name} is being written by {holder}, so it cannot be {done} now."
+ALREADY_ARCHIVED = "The session {name} is already archived."
+NOT_ARCHIVED = "The session {name} is not archived."
+PLACE_TAKEN = "The session {name} was not moved: there is another session in {goal}."
+PARTLY_DELETED = "The session {name} was deleted, but some of its files remain in {folder}: {reason}."
+
 
 def archive(home: Path, events: Path) -> Path:
-    """Move a session to the archive, where lists leave it out; gives its event file there. Raises
-    FoldlineError where that cannot be; nothing has changed then."""
-    return _moved(events, sessions_dir(home), archive_dir(home))
+    """Move a session to the archive, and return its new event file.
+
+    Raises:
+        FoldlineError: the session cannot be moved. It remains unchanged.
+    """
+    return _move(events, sessions_dir(home), archive_dir(home), ALREADY_ARCHIVED)
 
 
 def unarchive(home: Path, events: Path) -> Path:
-    """Move an archived session back among the others; gives its event file there. Raises FoldlineError."""
-    return _moved(events, archive_dir(home), sessions_dir(home))
+    """Move a session out of the archive, and return its new event file.
+
+    Raises:
+        FoldlineError: the session cannot be moved. It remains unchanged.
+    """
+    return _move(events, archive_dir(home), sessions_dir(home), NOT_ARCHIVED)
 
 
 def kept_folder(home: Path, events: Path) -> Path:
-    """The folder of a session that lies among ours, so that it is ours to move and to delete. Raises
-    FoldlineError where it lies elsewhere, or only a link to it lies there."""
-    folder = Path(os.path.abspath(events)).parent  # noqa: PTH100 - `resolve` would follow the links
-    roots = [Path(os.path.abspath(root(home))) for root in (sessions_dir, archive_dir)]  # noqa: PTH100
+    """Return the folder of a session stored in `home`.
+
+    Raises:
+        FoldlineError: the session is not in `home`, or its folder is a link.
+    """
+    folder = _absolute(events).parent
+    roots = [_absolute(sessions_dir(home)), _absolute(archive_dir(home))]
     if events.name != EVENTS or folder.parent.parent not in roots:
-        raise FoldlineError(f"{events} is not one of the sessions kept in {home}: it was left as it is.")
+        raise FoldlineError(NOT_IN_HOME, events=events, home=home)
     if folder.is_symlink():
-        raise FoldlineError(f"{folder} is a link to {folder.readlink()}: both were left as they are.")
+        raise FoldlineError(IS_LINK, folder=folder, target=folder.readlink())
     return folder
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
 
 
 @contextmanager
 def held(folder: Path, done: str) -> Iterator[None]:
-    """Nobody else writes to the session in `folder` during it; `done` is what cannot be done where somebody
-    does: "moved". Raises FoldlineError."""
+    """Hold the writer's lock of the session in `folder`.
+
+    Args:
+        done: past participle that completes error messages, such as "moved" in "cannot be moved".
+
+    Raises:
+        FoldlineError: another process holds the lock, or the disk failed, also during the work with the
+            lock.
+    """
     lock = WriterLock(folder)
-    try:
-        with explained(f"The session in {folder} cannot be {done}"):
+    with explained(f"The session in {folder} cannot be {done}"):
+        try:
             lock.acquire()
-    except SessionHeld:
-        who = noted_holder(folder)
-        raise FoldlineError(
-            f"The session {folder.name} is being written by {who}: it cannot be {done} now."
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+        except SessionHeld:
+            raise FoldlineError(
+                IN_USE, name=folder.name, holder=noted_holder(folder), done=done
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
 
-def _moved(events: Path, source: Path, target: Path) -> Path:
+def _move(events: Path, source: Path, target: Path, refusal: str) -> Path:
+    """Move a session between two roots.
+
+    Args:
+        refusal: error message if the session is not in `source`.
+    """
     folder = kept_folder(source.parent, events)
     key = folder.parent.name
     goal = target / key / folder.name
     if folder.parent.parent.name != source.name:
-        known = "archived already" if target == archive_dir(target.parent) else "not archived"
-        raise FoldlineError(f"The session {folder.name} is {known}.")
+        raise FoldlineError(refusal, name=folder.name)
     if os.path.lexists(goal):
-        raise FoldlineError(f"There is another session in {goal}: {folder.name} was left where it is.")
+        raise FoldlineError(PLACE_TAKEN, name=folder.name, goal=goal)
     with held(folder, "moved"):
         with explained(f"The session {folder.name} cannot be moved to {goal}"):
             make_private(goal.parent)
             folder.rename(goal)
         with suppress(OSError):
-            (goal / HOLDER).unlink(missing_ok=True)  # ours, and released now
+            (goal / HOLDER).unlink(missing_ok=True)  # our own note
     return goal / EVENTS
 
 
 LEAVING = ".deleted"
-"""Ends the name of a folder that is being taken away."""
+"""Suffix in the names of folders that are being deleted."""
 
 
 class Deleted(NamedTuple):
-    """What is gone."""
+    """Result of deleting a session."""
 
     folder: Path
     files: int
     size: int
-    """Bytes in these files, those that a fork holds as well included."""
+    """Total size of the deleted files, in bytes. Files shared with forks are included."""
 
 
 def delete(home: Path, events: Path) -> Deleted:
-    """Delete a session with its folder: it leaves the lists in one step, before the first file goes. Links in
-    it go, what they lead to stays. Raises FoldlineError; its sentence says where what is left lies."""
+    """Delete a session with its folder.
+
+    The folder is renamed first, so that the session disappears from lists at once. Links in the folder are
+    removed, but their targets are not.
+
+    Raises:
+        FoldlineError: not all files could be deleted. The message names the remaining folder.
+    """
     folder = kept_folder(home, events)
     leaving = folder.with_name(f".{folder.name}{LEAVING}")
-    files, size = _measured(folder)
+    files, size = _measure(folder)
     with held(folder, "deleted"):
-        with explained(f"The session in {folder} cannot be deleted"):
-            if os.path.lexists(leaving):  # an earlier deletion of the same id that was cut short
-                shutil.rmtree(leaving)
-            folder.rename(leaving)
+        if os.path.lexists(leaving):  # from an interrupted deletion of the same id
+            shutil.rmtree(leaving)
+        folder.rename(leaving)
         try:
             shutil.rmtree(leaving)
         except OSError as error:
+            reason = system_words(error)
             raise FoldlineError(
-                f"The session {folder.name} was deleted, but not all its files are gone: "
-                f"{system_words(error)}; what is left lies in {leaving}."
+                PARTLY_DELETED, name=folder.name, folder=leaving, reason=reason
             ) from None
     with suppress(OSError):
-        folder.parent.rmdir()  # where it was the last one
+        folder.parent.rmdir()  # only if it is empty now
     return Deleted(folder, files, size)
 
 
-def _measured(folder: Path) -> tuple[int, int]:
+def _measure(folder: Path) -> tuple[int, int]:
     files = size = 0
     for parent, _, names in os.walk(folder):
         for name in names:

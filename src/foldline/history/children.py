@@ -1,5 +1,7 @@
-"""The sessions of subagents: each lies in the folder of the session that asked for it, and is found only
-through that one."""
+"""Sessions of subagents, which are stored in the parent session's folder.
+
+They do not appear in lists of sessions.
+"""
 
 import json
 import os
@@ -7,36 +9,41 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from foldline.context.numbers import some
-from foldline.data import EVENTS
+from foldline.data import EVENTS, matches_id
 from foldline.files import is_file, make_private, read_regular, write_new
 from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry
+from foldline.text.numbers import some
 
 from .contents import share_files
 from .origin import SPAWNED, Spawned
 
 CHILDREN = "children"
-"""The folder of a session that holds the folders of its children, named by their ids."""
+"""Subfolder that contains a folder for each subagent's session, named by its id."""
+NOT_ONE_SUBAGENT = "{ref!r} does not identify one subagent of {session}: {available}."
 
 
 def child_events(events: Path, child: str) -> Path:
-    """The event file of a child of the session with this event file, whether there is one or not."""
+    """Return the path of a child's event file."""
     return events.parent / CHILDREN / child / EVENTS
 
 
 def children_of(events: Path) -> list[Path]:
-    """The event files of the sessions that this session's agent began, oldest first. One that was killed
-    before it wrote anything has not begun, and a link is none."""
+    """List the event files of a session's subagents, oldest first.
+
+    Links are left out, as are empty files, which remain if a subagent was killed while it was starting.
+    """
     folder = events.parent / CHILDREN
-    found: list[Path] = []
-    if events.name == EVENTS and not folder.is_symlink():
-        with suppress(OSError), os.scandir(folder) as items:
-            names = [item.name for item in items if item.is_dir(follow_symlinks=False)]
-            found = [folder / name / EVENTS for name in sorted(names) if name[0] != "."]
-    return [path for path in found if _is_begun(path)]
+    if events.name != EVENTS or folder.is_symlink():
+        return []
+    names: list[str] = []
+    with suppress(OSError), os.scandir(folder) as items:
+        names = [item.name for item in items if item.is_dir(follow_symlinks=False)]
+    visible_names = [name for name in sorted(names) if not name.startswith(".")]
+    paths = [folder / name / EVENTS for name in visible_names]
+    return [path for path in paths if _has_content(path)]
 
 
-def _is_begun(events: Path) -> bool:
+def _has_content(events: Path) -> bool:
     try:
         return is_file(events) and events.stat().st_size > 0
     except OSError:
@@ -44,53 +51,72 @@ def _is_begun(events: Path) -> bool:
 
 
 def tree_of(events: Path) -> Iterator[Path]:
-    """The event files of a session and of all that were begun below it, each before its children."""
+    """Yield the event files of a session and its descendants.
+
+    Parents precede their children.
+    """
     yield events
     for child in children_of(events):
         yield from tree_of(child)
 
 
-def named_child(session: object, wanted: str, ids: Iterable[str]) -> str:
-    """Which of these ids of a session's subagents is meant: a beginning or an end of it will do.
+def named_child(session: object, ref: str, ids: Iterable[str]) -> str:
+    """Find a subagent by the beginning or end of its id.
+
+    Args:
+        session: the parent session, as named in the error message.
+        ref: the text that the user typed.
+        ids: ids of all subagents of the session.
 
     Raises:
-        FoldlineError: none is, or more than one.
+        FoldlineError: no subagent or more than one subagent matches.
     """
-    known = sorted(ids)
-    found = [name for name in known if wanted and (name.startswith(wanted) or name.endswith(wanted))]
-    found = [wanted] if wanted in found else found
-    if len(found) != 1:
-        there = f"it has {some(known, 5)}" if known else "it has none"
-        raise FoldlineError(f"{session} has not one subagent {wanted!r}: {there}.")
-    return found[0]
+    all_ids = sorted(ids)
+    if ref in all_ids:
+        return ref
+    matches = [child for child in all_ids if matches_id(child, ref)]
+    if len(matches) != 1:
+        available = f"it has {some(all_ids, 5)}" if all_ids else "it has none"
+        raise FoldlineError(
+            NOT_ONE_SUBAGENT, ref=ref, session=session, available=available
+        )
+    return matches[0]
 
 
-def copy_children(source: Path, target: Path, session: str, marked: Sequence[str] | None = None) -> None:
-    """Give the session in the event file `target` the subagents of `source` as its own, so that each goes on
-    by itself: those whose ids are `marked`; all, where it is None. `session` is the id of their new parent.
+def copy_children(
+    source: Path, target: Path, session: str, marked: Sequence[str] | None = None
+) -> None:
+    """Copy a session's subagents to another session.
+
+    Args:
+        source: event file of the session that has the subagents.
+        target: event file of the session to copy them to.
+        session: id of the new parent.
+        marked: ids of the subagents to copy. By default, all are copied.
 
     Raises:
-        OSError: one cannot be read or written.
+        OSError: a file cannot be read or written.
     """
     for events in children_of(source):
         name = events.parent.name
         if marked is None or name in marked:
             copy = child_events(target, name)
             make_private(copy.parent)
-            write_new(copy, _of_parent(read_regular(events), session), durable=True)
+            write_new(copy, _with_parent(read_regular(events), session), durable=True)
             share_files(events.parent, copy.parent)
             copy_children(events, copy, name)
 
 
-def _of_parent(history: bytes, session: str) -> bytes:
-    """A subagent's history with another parent in its header. What else it holds stays byte for byte."""
-    first, line_end, rest = history.partition(b"\n")
+def _with_parent(log: bytes, session: str) -> bytes:
+    """Replace the parent's id in the header of a subagent's log."""
+    header_line, line_end, entries = log.partition(b"\n")
     try:
-        header = json.loads(first)
+        header = json.loads(header_line)
         header[SPAWNED] = {**header.get(SPAWNED, {}), "session": session}
     except (ValueError, TypeError, AttributeError):
-        return history  # damaged, and told of where it is read
-    return json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode() + line_end + rest
+        return log  # the damage is reported when the log is read
+    header_line = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    return header_line + line_end + entries
 
 
 def write_child(
@@ -99,17 +125,24 @@ def write_child(
     entries: Sequence[Entry],
     spawned: Spawned,
     mask: Callable[[str], str],
-    **known: object,
+    **fields: object,
 ) -> Path:
-    """Put a subagent's history, as it was read elsewhere, below the session in `events`; its event file.
-    `mask` takes out of it what must not be stored, `known` are more fields of its header.
+    """Write an imported subagent's history, and return its event file.
+
+    Args:
+        events: event file of the parent session.
+        mask: replaces secrets in a line.
+        fields: additional fields for the header.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: writing to disk failed.
     """
     path = child_events(events, header.id)
-    own = SessionHeader.model_validate({**header.model_dump(), **known, SPAWNED: spawned.model_dump()})
+    child_header = SessionHeader.model_validate(
+        {**header.model_dump(), **fields, SPAWNED: spawned.model_dump()}
+    )
     make_private(path.parent)
-    lines = [own.model_dump_json().encode(), *map(dump_entry, entries)]
-    write_new(path, b"".join(mask(line.decode()).encode() + b"\n" for line in lines), durable=True)
+    lines = [child_header.model_dump_json().encode(), *map(dump_entry, entries)]
+    masked_lines = [mask(line.decode()).encode() + b"\n" for line in lines]
+    write_new(path, b"".join(masked_lines), durable=True)
     return path

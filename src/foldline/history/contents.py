@@ -1,4 +1,4 @@
-"""What is kept beside a session: file contents from before and after our changes, and whole outputs."""
+"""Contents of files and outputs of tools, which are stored next to a session."""
 
 import hashlib
 import os
@@ -9,27 +9,41 @@ from pathlib import Path
 from foldline.files import make_private, put_private, read_regular, write_new
 
 CONTENTS = "contents"
-"""The folder of a session that they lie in, each named by its SHA-256."""
+"""Folder with files' contents before and after each change.
+
+Each content is named by its SHA-256.
+"""
 LARGEST_KEPT = 32 * 1024 * 1024
-"""Bytes of the largest content that is kept. A rewind says of a larger one that it cannot be put back."""
+"""Maximum size of stored content, in bytes.
+
+A rewind reports that it cannot restore larger files.
+"""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 def content_id(data: bytes) -> str:
-    """The name of a content: its SHA-256."""
+    """Return the name under which content is stored, which is its SHA-256."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Contents:
-    """The contents kept for one session. Only ever grows; what is there under a name never changes."""
+    """Stores one session's file contents.
+
+    Contents are only added, never changed or removed.
+    """
 
     def __init__(self, session_folder: Path) -> None:
         self._folder = session_folder / CONTENTS
 
     def keep(self, data: bytes) -> str:
-        """Store a content, unless it is there or too large; its name. On disk when it returns. Raises
-        OSError."""
+        """Store content durably, and return its name.
+
+        Content that is too large is not stored.
+
+        Raises:
+            OSError: writing to disk failed.
+        """
         name = content_id(data)
         target = self._folder / name
         if len(data) > LARGEST_KEPT or target.exists():
@@ -38,14 +52,12 @@ class Contents:
         put_private(target, data, durable=True)
         return name
 
-    def keep_file(self, path: Path) -> None:
-        """Store what a file holds, unless that is too large. Raises OSError."""
-        if path.stat().st_size <= LARGEST_KEPT:
-            self.keep(read_regular(path))
-
     def read(self, name: str) -> bytes | None:
-        """The content of this name; None where it was not kept, or is not what its name says. The name may
-        come from a history that anybody wrote: it leads nowhere else."""
+        """Return stored content.
+
+        Returns None if it is missing or damaged.
+        """
+        # The name may come from an untrusted history, and must not be a path.
         if not _NAME.fullmatch(name):
             return None
         try:
@@ -56,11 +68,17 @@ class Contents:
 
 
 OUTPUTS = "outputs"
+"""Folder with the complete text of tool outputs that were shortened for the model."""
 
 
 def share_files(source: Path, target: Path) -> None:
-    """Give the session folder `target` the kept contents and whole outputs of `source`: as hard links, for
-    these files never change, or as copies. Raises OSError."""
+    """Copy the contents and outputs of session folder `source` to `target`.
+
+    If possible, hard links are made instead of copies, because these files never change.
+
+    Raises:
+        OSError: writing to disk failed.
+    """
     for name in (CONTENTS, OUTPUTS):
         with suppress(FileNotFoundError, NotADirectoryError):
             _share(source / name, target / name)
@@ -68,14 +86,15 @@ def share_files(source: Path, target: Path) -> None:
 
 def _share(source: Path, target: Path) -> None:
     if source.is_symlink():
-        return  # it leads to files that nobody kept here
-    with os.scandir(source) as found:
-        files = [item.name for item in found if item.name[0] != "." and item.is_file(follow_symlinks=False)]
-    if not files:
+        return  # the linked files do not belong to this session
+    with os.scandir(source) as items:
+        files = [item.name for item in items if item.is_file(follow_symlinks=False)]
+    names = [name for name in files if not name.startswith(".")]
+    if not names:
         return
     make_private(target)
-    for name in files:
-        with suppress(FileNotFoundError):  # it is gone: nothing here depends on it alone
+    for name in names:
+        with suppress(FileNotFoundError):  # deleted in the meantime, which is allowed
             _link(source / name, target / name)
 
 

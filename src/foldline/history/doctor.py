@@ -1,9 +1,11 @@
-"""What `foldline doctor` finds in a session of ours: its file by lines, its history, what lies beside it."""
+"""Checks a session for `foldline doctor`.
+
+The checks cover the lines of its log, its history, and its folder.
+"""
 
 import io
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,62 +15,88 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from foldline.context.invariants import broken, dangling
-from foldline.context.numbers import many, some
-from foldline.context.outline import outline_of
-from foldline.context.projection import project
-from foldline.context.proof import recorded_requests, unproved
 from foldline.data import EVENTS, real_path
 from foldline.files import is_draft, is_file, read_regular
+from foldline.past.proof import recorded_requests, unproved
 from foldline.protocol import (
     NEW,
-    AssistantMessage,
     Checkpoint,
     Entry,
     FoldlineError,
     SessionHeader,
     Subagent,
     ToolResultMessage,
-    Unknown,
 )
+from foldline.text.numbers import many, some
+from foldline.view.outline import outline_of
+from foldline.view.projection import project
+from foldline.view.rules import broken, dangling
 
 from .catalog import read_header
 from .children import children_of
 from .contents import CONTENTS, OUTPUTS, content_id
 from .lock import Holder, holder_of
-from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, entry_in, our_header
+from .log import (
+    BLANK,
+    FORMAT_VERSION,
+    WHITE,
+    LineReader,
+    Progress,
+    entry_in,
+    our_header,
+)
 from .meta import Meta, describe
 from .paths import HOLDER, INDEX, META, explained
 from .session import Session
 
+AMONG_NULS = "is surrounded by NUL bytes"
+ONLY_NULS = "contains only NUL bytes ({count:,})"
+CUT_OFF = "is incomplete"
+REPEATED = "repeats entry {index}"
+OUT_OF_ORDER = "contains entry {index} after entry {last}"
+NOT_UTF8 = "is not UTF-8 text"
+TOO_DEEP = "is nested too deeply"
+NOT_JSON = "is not valid JSON"
+NO_INDEX = "is not a record with an index"
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of an event file, blank ones and what stands in place of the header apart."""
+    """A line of an event file.
+
+    The header and blank lines are not included.
+    """
 
     number: int
-    """The first line of the file is 1."""
+    """Line number, counted from 1."""
     record: bytes
-    """What it holds, without the NULs and blanks around it."""
+    """Content of the line, without surrounding NUL bytes and white space."""
     entry: Entry | None
-    """The record, where it is whole and comes in order."""
+    """Parsed record, if it is undamaged and in order."""
     fault: str = ""
-    """What is wrong with it, as the end of "line 3 …"; a record among NULs is whole all the same."""
+    """Fault, as the predicate of a sentence: "line 3 …".
+
+    Also set for an intact record that is surrounded by NUL bytes.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """All there is in an event file."""
+    """The lines of an event file, including damaged ones."""
 
     header: SessionHeader | None
-    """The first line; None where it is not the header of a session of ours."""
+    """Parsed header.
+
+    None if the first line is not a Foldline header.
+    """
     first: bytes
-    """The first line as it stands, without its line end."""
+    """First line without its line end."""
     lines: tuple[Line, ...]
     taken: int
-    """The highest index that is taken, records that are lost included; -1 where none is."""
-    ends: bool
-    """Whether the last line has a line end."""
+    """Highest index in use, including those of lost records.
+
+    -1 if there is none.
+    """
 
     @property
     def entries(self) -> list[Entry]:
@@ -80,80 +108,89 @@ class Scan:
 
 
 def scan(data: bytes) -> Scan:
-    """What an event file with this content holds."""
+    """Scan the content of an event file."""
     file = io.BytesIO(data)
-    first = file.readline()
-    header = our_header(first)
-    if header is None and entry_in(first.strip(BLANK)):
-        file.seek(0)  # the header is gone altogether
-    behind = Progress(upto=file.tell(), lines=1 if file.tell() else 0)
-    reader = LineReader(behind)
-    lines = tuple(_lines(file, behind.lines, reader))
-    return Scan(header, first.rstrip(b"\n"), lines, reader.progress.taken, data.endswith(b"\n"))
+    first_line = file.readline()
+    header = our_header(first_line)
+    if header is None and entry_in(first_line.strip(BLANK)):
+        file.seek(0)  # the header is lost, and the first line is an entry
+    start = Progress(upto=file.tell(), lines=1 if file.tell() else 0)
+    reader = LineReader(start)
+    lines = tuple(_lines(file, start.lines + 1, reader))
+    return Scan(
+        header=header,
+        first=first_line.rstrip(b"\n"),
+        lines=lines,
+        taken=reader.progress.taken,
+    )
 
 
-def _lines(file: Iterable[bytes], before: int, reader: LineReader) -> Iterator[Line]:
-    last, seen = NEW, set[int]()
-    for number, text in enumerate(file, start=before + 1):
-        found = reader.take(text)
+def _lines(
+    file: Iterable[bytes], first_number: int, reader: LineReader
+) -> Iterator[Line]:
+    last = NEW
+    indices = set[int]()
+    for number, text in enumerate(file, start=first_number):
+        located = reader.take(text)
         content = text.strip(WHITE)
         record = content.strip(BLANK)
-        if found is not None:
-            last = found.entry.index
-            seen.add(last)
-            yield Line(number, record, found.entry, "stands among NULs" if len(record) < len(content) else "")
-        elif not record:
-            if content:
-                yield Line(number, record, None, f"holds {len(content):,} NULs, nothing else")
-        else:
-            fault = "is cut off" if not text.endswith(b"\n") else _why(record, last, seen)
+        if located is not None:
+            last = located.entry.index
+            indices.add(last)
+            fault = AMONG_NULS if len(record) < len(content) else ""
+            yield Line(number, record, located.entry, fault)
+        elif record:
+            is_whole = text.endswith(b"\n")
+            fault = _fault(record, last, indices) if is_whole else CUT_OFF
             yield Line(number, record, None, fault)
+        elif content:
+            yield Line(number, record, None, ONLY_NULS.format(count=len(content)))
 
 
-def _why(record: bytes, last: int, seen: set[int]) -> str:
-    """Why a record behind the entry `last` was not taken."""
+def _fault(record: bytes, last: int, indices: set[int]) -> str:
+    """Describe a record's fault.
+
+    Args:
+        last: index of the previous entry.
+        indices: indices of all previous entries.
+    """
     entry = entry_in(record)
     if entry is not None and entry.index != NEW:
-        place = "is there already" if entry.index in seen else f"comes after {last}"
-        return f"holds entry {entry.index}, which {place}"
+        if entry.index in indices:
+            return REPEATED.format(index=entry.index)
+        return OUT_OF_ORDER.format(index=entry.index, last=last)
     try:
         json.loads(record.decode())
     except UnicodeDecodeError:
-        return "is not UTF-8 text"
+        return NOT_UTF8
     except RecursionError:
-        return "is nested too deep"
+        return TOO_DEEP
     except ValueError:
-        return "is not whole JSON"
-    return "is no record with an index"
+        return NOT_JSON
+    return NO_INDEX
 
 
-def gaps(entries: Iterable[Entry]) -> Iterator[tuple[int, int]]:
-    """The indices below the newest that no entry has, as ranges with both ends included."""
-    expected = 0
-    for entry in entries:
-        if entry.index > expected:
-            yield expected, entry.index - 1
-        expected = entry.index + 1
-
-
-# --- what lies in the folder ------------------------------------------------------------------------------
+# --- the folder -------------------------------------------------------------------------------------------
 
 BEFORE_REPAIR = ".before-repair-"
-"""Stands in the names of event files that a repair kept as they were."""
+"""Part of the names of original event files that repairs have kept."""
 
 
 @dataclass(frozen=True)
 class InspectedSession:
-    """A session of ours as it lies on disk; what lies beside its event file is looked at when asked for."""
+    """A session on disk.
+
+    Files next to the session's log are read only when they are accessed.
+    """
 
     events: Path
     scan: Scan
     size: int
-    """Bytes of the event file."""
+    """Size of the event file, in bytes."""
     holder: Holder | None
-    """Who writes to it just now."""
+    """Process that is writing to the session now, if any."""
     has_note: bool
-    """Whether a note says that somebody does."""
+    """Whether there is a note that names a lock holder. The note may be outdated."""
 
     @property
     def folder(self) -> Path:
@@ -161,7 +198,10 @@ class InspectedSession:
 
     @property
     def in_folder(self) -> bool:
-        """Whether it has a session folder of its own; a loose file has nothing beside it."""
+        """Whether the event file is in a session folder.
+
+        If not, the files next to it are unrelated to the session.
+        """
         return self.events.name == EVENTS
 
     @property
@@ -170,9 +210,11 @@ class InspectedSession:
 
     @cached_property
     def meta(self) -> Meta | None:
-        """The snapshot for lists, where there is a readable one."""
+        """The snapshot for lists, if there is a readable one."""
+        if not self.in_folder:
+            return None
         try:
-            return Meta.model_validate_json(read_regular(self.folder / META)) if self.in_folder else None
+            return Meta.model_validate_json(read_regular(self.folder / META))
         except (OSError, ValidationError):
             return None
 
@@ -182,77 +224,99 @@ class InspectedSession:
 
     @cached_property
     def index_fault(self) -> str:
-        """What opening with the index gets wrong; empty where nothing, or where there is none."""
+        """A fault in the outline cache.
+
+        Empty if there is no fault or no cache.
+        """
         if not (self.has_index and self.scan.header):
             return ""
         entries = self.scan.entries
         try:
-            opened = Session.open(self.events).entries
+            opened_entries = Session.open(self.events).entries
         except FoldlineError as error:
             return str(error)
-        if list(opened) != entries:
-            return "the session opens to other entries than its file holds"
-        if opened.outlines != [outline_of(entry) for entry in entries]:
-            return "it says other things of entries than the file does, which was changed in its middle"
+        if list(opened_entries) != entries:
+            return "its entries differ from the log"
+        if opened_entries.outlines != [outline_of(entry) for entry in entries]:
+            return OTHER_OUTLINES
         return ""
 
     @cached_property
     def drafts(self) -> tuple[Path, ...]:
-        """Files that were never finished."""
+        """Unfinished files that were left behind by crashed processes."""
         return tuple(drafts_in(self.folder)) if self.in_folder else ()
 
     @cached_property
     def contents(self) -> dict[Path, bool]:
-        """The file contents kept for rewinds, and whether each is what its name says."""
-        found = _paths_in(self.folder / CONTENTS) if self.in_folder else []
-        return {path: _is_what_it_says(path) for path in found if not is_draft(path.name)}
+        """File contents kept for rewinds.
+
+        For each file, states whether it is intact.
+        """
+        paths = _paths_in(self.folder / CONTENTS) if self.in_folder else []
+        return {
+            path: _has_its_digest(path) for path in paths if not is_draft(path.name)
+        }
 
     @property
-    def kept(self) -> tuple[str, ...]:
-        """Names of event files as they were before a repair."""
+    def originals(self) -> tuple[str, ...]:
+        """Names of original event files that repairs have kept."""
         prefix = self.events.name + BEFORE_REPAIR
-        return tuple(path.name for path in _paths_in(self.folder) if path.name.startswith(prefix))
-
-    @cached_property
-    def outputs(self) -> frozenset[str]:
-        """Names of the whole outputs of which the model got a piece."""
-        return frozenset(path.name for path in _paths_in(self.folder / OUTPUTS) if self.in_folder)
+        names = [path.name for path in _paths_in(self.folder)]
+        return tuple(name for name in names if name.startswith(prefix))
 
     @cached_property
     def open_to_others(self) -> tuple[Path, ...]:
-        """What others than its owner may look into: the folder, the event file."""
+        """The session's folder and event file, if other users can read them."""
         if not self.in_folder:
             return ()
-        return tuple(path for path in (self.folder, self.events) if path.stat().st_mode & 0o077)
+        paths = (self.folder, self.events)
+        return tuple(path for path in paths if path.stat().st_mode & 0o077)
 
     @property
     def cwd_nearby(self) -> str:
-        """Working folder of another session in the same place, as those of one folder lie together; of a
-        subagent's, that of its parent."""
+        """The working folder of a sibling or parent session.
+
+        It serves as a guess for this session.
+        """
+        siblings: list[Path] = []
         with suppress(OSError):
-            for other in (*sorted(self.folder.parent.iterdir()), self.folder.parent.parent):
-                with suppress(FoldlineError):
-                    if other != self.folder and is_file(other / EVENTS):
-                        return read_header(other / EVENTS).cwd
+            siblings = sorted(self.folder.parent.iterdir())
+        for other in (*siblings, self.folder.parent.parent):
+            if other == self.folder or not is_file(other / EVENTS):
+                continue
+            with suppress(FoldlineError):
+                return read_header(other / EVENTS).cwd
         return ""
 
 
 def inspect_session(events: Path) -> InspectedSession:
-    """The session whose event file this is, or that a link leads to. Raises FoldlineError."""
+    """Inspect the session with this event file, following links.
+
+    Raises:
+        FoldlineError: the file cannot be read.
+    """
     with explained(f"{events} cannot be read"):
         data = read_regular(events)
         events = Path(real_path(events))
     has_note = events.name == EVENTS and events.with_name(HOLDER).exists()
-    return InspectedSession(events, scan(data), len(data), holder_of(events.parent), has_note)
+    return InspectedSession(
+        events=events,
+        scan=scan(data),
+        size=len(data),
+        holder=holder_of(events.parent),
+        has_note=has_note,
+    )
 
 
 def drafts_in(folder: Path) -> Iterator[Path]:
-    """Files of ours that were begun and never finished."""
-    for place in (folder, folder / CONTENTS):
-        yield from (path for path in _paths_in(place) if is_draft(path.name) and is_file(path))
+    """Yield the unfinished files in a session's folder."""
+    for parent in (folder, folder / CONTENTS):
+        for path in _paths_in(parent):
+            if is_draft(path.name) and is_file(path):
+                yield path
 
 
-def _is_what_it_says(content: Path) -> bool:
+def _has_its_digest(content: Path) -> bool:
     try:
         return content_id(read_regular(content)) == content.name
     except OSError:
@@ -260,7 +324,10 @@ def _is_what_it_says(content: Path) -> bool:
 
 
 def _paths_in(folder: Path) -> list[Path]:
-    """What lies in a folder of a session. None where a link leads to it: that is not the session's."""
+    """List the files in one of a session's folders.
+
+    A link is treated as an empty folder, because its target is not part of the session.
+    """
     with suppress(OSError):
         return [] if folder.is_symlink() else sorted(folder.iterdir())
     return []
@@ -269,201 +336,245 @@ def _paths_in(folder: Path) -> list[Path]:
 # --- the checks -------------------------------------------------------------------------------------------
 
 Mark = Literal["ok", "warn", "bad"]
-REPAIR = "`--repair` sets it right"
+REPAIR = "`--repair` fixes this"
+"""Advice for faults that a repair can fix."""
+OTHER_OUTLINES = "does not match the log, which was changed in the middle"
+SUBAGENTS_MISSING = "{sessions} missing: {names}"
+NO_HEADER = "the first line is not a session header"
+HEADER_REPAIR = f"{REPAIR}: the header is rebuilt from the remaining data"
+NEWER_HEADER = "written by a newer version of Foldline (format {version}; this version supports {known})"
+USE_NEWER = "open it with the newer version"
+RECORDS_REPAIR = f"{REPAIR} and keeps a copy of the original file"
+REPAIR_LATER = "it can be repaired once this process has finished"
+ORIGINALS_KEPT = "from before a repair, which you can delete: {names}"
+OUTPUTS_SHORTENED = "the history contains the parts that the model received"
+CONTENTS_MISSING = "{missing:,} of {contents} for rewinds missing"
+CONTENTS_ADVICE = "a rewind lists the files that it cannot restore"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check, and what came of it."""
+    """The result of one check."""
 
     mark: Mark
     name: str
-    """What was looked at, in a word or two."""
+    """Subject of the check, named in one or two words."""
     found: str
-    """What it is like, without an end stop."""
+    """Result, as a phrase without a full stop."""
     advice: str = ""
-    """What to do, where there is something."""
+    """Advice for the user, if any."""
     details: tuple[str, ...] = ()
-    """All of what `found` counts."""
+    """All items that are counted in `found`."""
 
 
 Findings = Iterator[Finding]
 
 
 def examine(session: InspectedSession) -> list[Finding]:
-    """Every check of a session, in the order they are shown."""
-    return [*_file(session), *history_findings(session.scan.entries), *_folder(session), *_subagents(session)]
+    """Run all checks of a session, and return the results in display order."""
+    checks = (
+        _log_findings(session),
+        history_findings(session.scan.entries),
+        _folder_findings(session),
+        _subagent_findings(session),
+    )
+    return [finding for findings in checks for finding in findings]
 
 
-def _subagents(session: InspectedSession) -> Findings:
-    """Whether the session of each subagent is there; what is in it is looked at by itself."""
-    marked = {entry.child: None for entry in session.scan.entries if isinstance(entry, Subagent)}
-    there = {events.parent.name for events in children_of(session.events)}
-    if gone := [child for child in marked if child not in there]:
+def _subagent_findings(session: InspectedSession) -> Findings:
+    """Check that each subagent's session exists.
+
+    The subagents' sessions themselves are examined separately.
+    """
+    existing = {events.parent.name for events in children_of(session.events)}
+    recorded = [
+        entry.child for entry in session.scan.entries if isinstance(entry, Subagent)
+    ]
+    missing = [child for child in recorded if child not in existing]
+    if missing:
         yield Finding(
             "warn",
             "subagents",
-            f"{many(len(gone), 'session')} of subagents not there: {some(gone)}",
-            "what they answered is in this session all the same",
+            SUBAGENTS_MISSING.format(
+                sessions=many(len(missing), "session"), names=some(missing)
+            ),
+            "their answers are in this session",
         )
-    elif there:
-        yield Finding("ok", "subagents", f"{many(len(there), 'session')}, looked at below")
+    elif existing:
+        sessions = many(len(existing), "session")
+        yield Finding("ok", "subagents", f"{sessions}, checked below")
 
 
 def is_newer(session: InspectedSession) -> bool:
-    """Whether a newer version wrote it, whose file is not ours to judge."""
+    """Return whether a newer version of Foldline wrote the session.
+
+    Such a session cannot be checked.
+    """
     header = session.scan.header
     return header is not None and header.version > FORMAT_VERSION
 
 
-def _file(session: InspectedSession) -> Findings:
-    scanned, header = session.scan, session.scan.header
+def _log_findings(session: InspectedSession) -> Findings:
+    scanned = session.scan
+    header = scanned.header
     if header is None:
-        yield Finding(
-            "bad",
-            "header",
-            "the first line is not that of a session",
-            f"{REPAIR}: it is made again from what is known",
-        )
+        yield Finding("bad", "header", NO_HEADER, HEADER_REPAIR)
     elif is_newer(session):
         yield Finding(
             "bad",
             "header",
-            f"written by a newer Foldline (format {header.version}, this one knows {FORMAT_VERSION})",
-            "open it with that one",
+            NEWER_HEADER.format(version=header.version, known=FORMAT_VERSION),
+            USE_NEWER,
         )
     else:
-        begun = f"{header.created_at.astimezone():%Y-%m-%d %H:%M}"
-        yield Finding("ok", "header", f"session {header.id} of {header.cwd}, begun {begun}")
+        created = f"{header.created_at.astimezone():%Y-%m-%d %H:%M}"
+        yield Finding(
+            "ok",
+            "header",
+            f"session {header.id} in {header.cwd}, created {created}",
+        )
     damaged = scanned.damaged
-    size = f"{len(scanned.entries):,} whole, {session.size:,} bytes"
+    intact = f"{len(scanned.entries):,} intact, {session.size:,} bytes"
     if damaged:
         faults = tuple(f"line {line.number} {line.fault}" for line in damaged)
         yield Finding(
             "bad",
             "records",
-            f"{size}, {len(damaged):,} damaged: {some(faults)}",
-            f"{REPAIR}; the file is kept as it is beside it",
+            f"{intact}, {len(damaged):,} damaged: {some(faults)}",
+            RECORDS_REPAIR,
             faults,
         )
     else:
-        yield Finding("ok", "records", size)
-    if session.size and not scanned.ends and not (damaged and damaged[-1] is scanned.lines[-1]):
-        yield Finding("ok", "end", "the last line has no line end: the next append gives it one")
-    missing = tuple(str(a) if a == b else f"{a}–{b}" for a, b in gaps(scanned.entries))
-    if missing:
-        yield Finding("ok", "indices", f"no entry has {some(missing)}: nothing is moved by that", "", missing)
+        yield Finding("ok", "records", intact)
 
 
 def history_findings(entries: Sequence[Entry]) -> Findings:
-    """The checks of a history, whoever wrote it."""
+    """Run the checks of a history, which may be another agent's."""
     projection = project(entries)
-    unknown = Counter(entry.type for entry in entries if isinstance(entry, Unknown))
-    if unknown:
-        kinds = tuple(f"{count} {kind}" for kind, count in unknown.items())
-        yield Finding("ok", "types", f"not known here, kept as they are: {some(kinds)}", "", kinds)
-    open_calls = _open_calls(entries)
-    if open_calls:
-        yield Finding(
-            "ok",
-            "calls",
-            f"{many(len(open_calls), 'call')} without a result: the model sees that they were interrupted",
-            "",
-            tuple(open_calls),
-        )
-    yield _checked("references", dangling(projection), "all lead somewhere", "warn")
-    in_force = many(len(projection.compactions()), "compaction")
-    yield _checked(
-        "view", broken(projection), f"valid: {many(len(projection.view), 'item')}, {in_force} in force", "bad"
-    )
+    yield _checked("references", dangling(projection), "all resolve", "warn")
+    items = many(len(projection.view), "item")
+    compactions = many(len(projection.compactions()), "compaction")
+    valid = f"valid: {items}, {compactions} in effect"
+    yield _checked("view", broken(projection), valid, "bad")
     sent = recorded_requests(entries)
     if sent:
         failures = [str(failure) for failure in unproved(entries)]
-        proved = f"{len(sent) - len(failures):,} of {many(len(sent), 'request')} proved"
+        proved_count = len(sent) - len(failures)
+        requests = many(len(sent), "request")
+        proved = f"{proved_count:,} of {requests} proved"
         yield _checked("requests", failures, proved, "warn", before=f"{proved}; ")
 
 
-def _checked(name: str, faults: Sequence[str], fine: str, mark: Mark, before: str = "") -> Finding:
+def _checked(
+    name: str, faults: Sequence[str], fine: str, mark: Mark, before: str = ""
+) -> Finding:
     if not faults:
         return Finding("ok", name, fine)
-    advice = "what is missing cannot be brought back" if mark == "warn" else "please report it"
+    advice = (
+        "the missing data cannot be restored"
+        if mark == "warn"
+        else "please report this"
+    )
     return Finding(mark, name, before + some(faults), advice, tuple(faults))
 
 
-def _open_calls(entries: Iterable[Entry]) -> list[str]:
-    calls: dict[str, str] = {}
-    for entry in entries:
-        if isinstance(entry, AssistantMessage):
-            calls |= {call.call_id: f"{call.name} in entry {entry.index}" for call in entry.calls}
-        elif isinstance(entry, ToolResultMessage):
-            calls.pop(entry.call_id, None)
-    return list(calls.values())
-
-
-def _folder(session: InspectedSession) -> Findings:
+def _folder_findings(session: InspectedSession) -> Findings:
     if session.holder is not None:
-        yield Finding("warn", "writer", f"{session.holder} writes to it now", "nothing is repaired now")
+        held = f"{session.holder} is writing to the session"
+        yield Finding("warn", "writer", held, REPAIR_LATER)
     elif session.has_note:
-        yield Finding("warn", "writer", "a note says that somebody writes to it, and nobody does", REPAIR)
+        yield Finding("warn", "writer", "the writer's note is outdated", REPAIR)
     else:
-        yield Finding("ok", "writer", "nobody writes to it")
-    if session.kept:
-        yield Finding("ok", "kept", f"as it was before a repair, yours to delete: {some(session.kept)}")
+        yield Finding("ok", "writer", "no process is writing to the session")
+    if session.originals:
+        originals = ORIGINALS_KEPT.format(names=some(session.originals))
+        yield Finding("ok", "kept", originals)
     if not session.in_folder:
         return
     yield snapshot(session)
     if session.has_index:
         fault = session.index_fault
-        yield (Finding("bad", INDEX, fault, REPAIR) if fault else Finding("ok", INDEX, "says what is there"))
+        if fault:
+            yield Finding("bad", INDEX, fault, REPAIR)
+        else:
+            yield Finding("ok", INDEX, "matches the log")
     yield from _kept_contents(session)
-    outputs = (e.details.full_output for e in session.scan.entries if isinstance(e, ToolResultMessage))
-    named = (PurePath(output).name for output in outputs if output)
-    gone = tuple(name for name in named if name not in session.outputs)
-    if gone:
+    results = [
+        entry for entry in session.scan.entries if isinstance(entry, ToolResultMessage)
+    ]
+    outputs = [result.details.full_output for result in results]
+    names = [PurePath(output).name for output in outputs if output]
+    kept = {path.name for path in _paths_in(session.folder / OUTPUTS)}
+    missing = tuple(name for name in names if name not in kept)
+    if missing:
         yield Finding(
             "warn",
             "outputs",
-            f"{many(len(gone), 'whole output')} no longer there: {some(gone)}",
-            "what the model saw of them is in the history",
-            gone,
+            f"{many(len(missing), 'complete output')} missing: {some(missing)}",
+            OUTPUTS_SHORTENED,
+            missing,
         )
     if session.drafts:
-        names = tuple(path.name for path in session.drafts)
-        yield Finding("warn", "left over", f"never finished: {some(names)}", REPAIR, names)
+        drafts = tuple(path.name for path in session.drafts)
+        yield Finding(
+            "warn", "left over", f"unfinished: {some(drafts)}", REPAIR, drafts
+        )
     if session.open_to_others:
-        names = tuple(f"{path.name} ({path.stat().st_mode & 0o777:o})" for path in session.open_to_others)
-        yield Finding("warn", "modes", f"others may look into {some(names)}", REPAIR, names)
+        open_names = tuple(path.name for path in session.open_to_others)
+        yield Finding(
+            "warn",
+            "modes",
+            f"other users can read {some(open_names)}",
+            REPAIR,
+            open_names,
+        )
 
 
 def snapshot(session: InspectedSession) -> Finding:
-    """Whether `meta.json` is of use."""
+    """Check the snapshot used in lists."""
     meta, header = session.meta, session.scan.header
     if not session.has_meta:
-        return Finding("ok", "meta.json", "not there: lists read the history")
+        return Finding("ok", META, "missing: lists read the log instead")
     if meta is None:
-        return Finding("warn", "meta.json", "cannot be read: lists read the history", REPAIR)
+        return Finding("warn", META, "unreadable: lists read the log instead", REPAIR)
     if meta.size != session.size:
-        return Finding("warn", "meta.json", "describes an earlier state: lists read the history", REPAIR)
+        return Finding("warn", META, "outdated: lists read the log instead", REPAIR)
     if header is not None:
-        fresh = describe(header, session.scan.entries, session.size)
-        for name in ("id", "cwd", "title", "first_prompt", "last_prompt", "model", "entries", "tokens"):
-            if getattr(fresh, name) != getattr(meta, name):
-                return Finding("bad", "meta.json", f"lists show a wrong {name}", REPAIR)
-    return Finding("ok", "meta.json", "says what the history says")
+        expected = describe(header, session.scan.entries, session.size)
+        for name in _LISTED:
+            if getattr(expected, name) != getattr(meta, name):
+                wrong = f"lists show a wrong {name}"
+                return Finding("bad", META, wrong, REPAIR)
+    return Finding("ok", META, "matches the history")
+
+
+_LISTED = (
+    "id", "cwd", "title", "first_prompt", "last_prompt", "model", "entries", "tokens",
+)  # fmt: skip
+"""Snapshot fields that are shown in lists."""
 
 
 def _kept_contents(session: InspectedSession) -> Findings:
-    """What was kept so that files can be put back."""
-    wrong = tuple(path.name for path, right in session.contents.items() if not right)
-    images = [image for e in session.scan.entries if isinstance(e, Checkpoint) for image in e.files]
+    """Check the file contents kept for rewinds."""
+    all_names = {path.name for path in session.contents}
+    stored = {path.name for path, is_intact in session.contents.items() if is_intact}
+    damaged = tuple(sorted(all_names - stored))
+    checkpoints = [
+        entry for entry in session.scan.entries if isinstance(entry, Checkpoint)
+    ]
+    images = [image for checkpoint in checkpoints for image in checkpoint.files]
     changes = [image for image in images if image.before != image.after]
-    needed = {name for image in changes for name in (image.before, image.after) if name is not None}
-    if not (needed or wrong):
+    names = {name for image in changes for name in (image.before, image.after)}
+    needed = {name for name in names if name is not None}
+    if not needed and not damaged:
         return
-    gone = tuple(sorted(needed - {path.name for path, right in session.contents.items() if right}))
-    if gone or wrong:
-        found = f"{len(gone):,} of {many(len(needed), 'file content')} kept for rewinds not there"
-        found += f", {len(wrong):,} not what their names say" if wrong else ""
-        yield Finding("warn", "contents", found, "a rewind lists the files it leaves alone", (*gone, *wrong))
+    count = many(len(needed), "file content")
+    missing = tuple(sorted(needed - stored))
+    if missing or damaged:
+        problem = CONTENTS_MISSING.format(missing=len(missing), contents=count)
+        if damaged:
+            problem += f", {len(damaged):,} damaged"
+        details = (*missing, *damaged)
+        yield Finding("warn", "contents", problem, CONTENTS_ADVICE, details)
     else:
-        yield Finding("ok", "contents", f"{many(len(needed), 'file content')} kept for rewinds")
+        yield Finding("ok", "contents", f"{count} for rewinds")

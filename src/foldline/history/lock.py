@@ -1,4 +1,7 @@
-"""One writer per session: an OS lock that dies with its process, and a note of who holds it."""
+"""The lock for writing to a session.
+
+It consists of an operating-system lock, and a note that names the holder.
+"""
 
 import errno
 import fcntl
@@ -23,74 +26,104 @@ if TYPE_CHECKING:
 
 
 _NOTE_BYTES = 4096
+"""Maximum number of bytes that are read from a note.
+
+If the note is longer, what was read is not valid JSON, and is ignored.
+"""
+SESSION_HELD = (
+    "The session {name} is being written by {holder}. You can read it (`foldline open {ref}`) or fork it "
+    "(`foldline fork {ref}`), but not continue it."
+)
+NO_LOCKS = (
+    "The file system of {folder} does not support locks, so two processes could write to the same session. "
+    "Nothing was written. Set FOLDLINE_HOME to a folder on another file system."
+)
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK}
 
 
-class _Note(Record):
-    """The content of `holder.json`."""
+class _HolderNote(Record):
+    """Content of `holder.json`."""
 
     pid: int = Field(gt=0, lt=2**31, strict=True)
     host: str = Field(max_length=255)
     since: AwareDatetime
     ticks: int = 0
-    """When the process started, in the kernel's own measure: not that of a later one with its number."""
+    """Start time of the process, in clock ticks.
+
+    It distinguishes the process from a later one with the same id.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that writes to a session."""
+    """The process that is writing to a session."""
 
     pid: int = 0
-    """0 where the session is held, and nothing believable says by whom."""
+    """Process id; 0 if the holder is unknown."""
     host: str = ""
-    """Empty for this machine."""
+    """Host name; empty for this machine."""
     since: datetime | None = None
-    """In the time zone of this process."""
+    """Time at which the lock was taken, in this process's time zone."""
     suspended: bool = False
 
     @property
     def name(self) -> str:
-        """`process 4711`, `process 4711 on box2`, `another process`."""
+        """Name for messages.
+
+        This is `process 4711`, `process 4711 on box2` or `another process`.
+        """
         if not self.pid:
             return "another process"
         if not self.host and self.pid == os.getpid():
             return "this process"
-        return f"process {self.pid} on {self.host}" if self.host else f"process {self.pid}"
+        where = f" on {self.host}" if self.host else ""
+        return f"process {self.pid}{where}"
 
     @property
     def since_words(self) -> str:
-        """`14:05`, with the date where that is not today; empty where it is not known."""
+        """Time at which the lock was taken, for example `14:05`.
+
+        Includes the date unless this is today. Empty if the time is unknown.
+        """
         if self.since is None:
             return ""
-        today = self.since.date() == datetime.now().astimezone().date()
-        return f"{self.since:%H:%M}" if today else f"{self.since:%Y-%m-%d %H:%M}"
+        is_today = self.since.date() == datetime.now().astimezone().date()
+        form = "%H:%M" if is_today else "%Y-%m-%d %H:%M"
+        return self.since.strftime(form)
 
     def __str__(self) -> str:
-        """`process 4711 (since 14:05)`."""
-        more = [f"since {self.since_words}"] if self.since else []
-        more += ["suspended"] if self.suspended else []
-        return f"{self.name} ({', '.join(more)})" if more else self.name
+        """Format as `process 4711 (since 14:05)`."""
+        details: list[str] = []
+        if self.since:
+            details.append(f"since {self.since_words}")
+        if self.suspended:
+            details.append("suspended")
+        if not details:
+            return self.name
+        return f"{self.name} ({', '.join(details)})"
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who writes to the session in `folder` just now; None where nobody does. Never writes."""
+    """Return the process that is writing to a session now, if any."""
     note = _note_in(folder)
     if note is not None and note.pid == os.getpid() and _is_running(note):
-        # Not asked of the system: on NFS, closing the file we ask with would let go of our own lock.
+        # Do not test the lock: on NFS, closing the second descriptor would release our own lock.
         return Holder(note.pid, since=note.since)
-    if not _is_held(folder / LOCK):
+    if not _is_locked(folder / LOCK):
         return None
-    return _told(note)
+    return _holder_from(note)
 
 
 def note_holder(folder: Path) -> None:
-    """Note that this process holds the session. A courtesy to others, the lock holds without it: no failure
-    is reported; an older note goes."""
-    note = _Note(
+    """Write a note that names this process as the holder.
+
+    The note is only informative, so failures are ignored. In this case, an older note is removed.
+    """
+    note = _HolderNote(
         pid=os.getpid(),
         host=socket.gethostname(),
         since=datetime.now().astimezone().replace(microsecond=0),
-        ticks=_process(os.getpid())[1],
+        ticks=_process_state(os.getpid())[1],
     )
     target = folder / HOLDER
     try:
@@ -101,14 +134,14 @@ def note_holder(folder: Path) -> None:
 
 
 def noted_holder(folder: Path) -> Holder:
-    """Who holds a session that is known to be held."""
-    return _told(_note_in(folder))
+    """Return the holder of a session that is known to be locked, according to the note."""
+    return _holder_from(_note_in(folder))
 
 
-# --- what the system and the note say -----------------------------------------------------------------
+# --- the lock and the note ----------------------------------------------------------------------------
 
 
-def _is_held(lock: Path) -> bool:
+def _is_locked(lock: Path) -> bool:
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -122,31 +155,38 @@ def _is_held(lock: Path) -> bool:
     return False
 
 
-def _note_in(folder: Path) -> _Note | None:
+def _note_in(folder: Path) -> _HolderNote | None:
     try:
-        return _Note.model_validate_json(read_regular(folder / HOLDER, _NOTE_BYTES))
+        return _HolderNote.model_validate_json(
+            read_regular(folder / HOLDER, _NOTE_BYTES)
+        )
     except (OSError, ValidationError):
         return None
 
 
-def _told(note: _Note | None) -> Holder:
-    """The holder that a note names, as far as it can be believed."""
+def _holder_from(note: _HolderNote | None) -> Holder:
+    """Return the holder that a note names.
+
+    Impossible values are left out.
+    """
     if note is None:
         return Holder()
-    with suppress(OverflowError, ValueError, OSError):  # a year that this time zone does not reach
+    # The year may be out of range in this time zone.
+    with suppress(OverflowError, ValueError, OSError):
         since = note.since.astimezone()
         if note.host != socket.gethostname():
             return Holder(note.pid, note.host, since)
         if _is_running(note):
-            return Holder(note.pid, since=since, suspended=_process(note.pid)[0] in ("T", "t"))
+            state, _ = _process_state(note.pid)
+            return Holder(note.pid, since=since, suspended=state in ("T", "t"))
     return Holder()
 
 
-def _is_running(note: _Note) -> bool:
-    """Whether the process that wrote this note, on this machine, still runs; not another with its number."""
+def _is_running(note: _HolderNote) -> bool:
+    """Return whether the process named in a note is still running."""
     if note.host != socket.gethostname():
         return False
-    state, ticks = _process(note.pid)
+    state, ticks = _process_state(note.pid)
     if state:
         return not note.ticks or ticks == note.ticks
     try:
@@ -158,32 +198,44 @@ def _is_running(note: _Note) -> bool:
     return True
 
 
-def _process(pid: int) -> tuple[str, int]:
+def _process_state(pid: int) -> tuple[str, int]:
+    """Return a process's state and start time, according to proc(5).
+
+    The state is empty if it is unknown.
+    """
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        _, _, after_name = stat.rpartition(b")")
+        fields = after_name.split()
         return fields[0].decode(), int(fields[19])
     except (OSError, IndexError, ValueError):
         return "", 0
 
 
-_TRIES = 5
+_ATTEMPTS = 5
 _PAUSE = 0.01
-"""Seconds between two tries: whoever asks who holds a session has its lock for some microseconds itself."""
+"""Seconds between two attempts to take the lock.
+
+Several attempts are made because `holder_of` also takes the lock, for some microseconds.
+"""
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
 
 
 class SessionHeld(FoldlineError):
-    """Another process writes to this session."""
+    """Raised if another process is writing to the session."""
 
 
 class WriterLock:
-    """The right to write to the session in `folder`. The operating system lets go of it when we die."""
+    """A lock for writing to a session.
+
+    The operating system releases the lock if the process dies.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock: BaseFileLock | None = None
         self._file: tuple[int, int] | None = None
-        """Device and inode of the file that is locked."""
+        """Device and inode of the locked file."""
 
     @property
     def held(self) -> bool:
@@ -191,37 +243,50 @@ class WriterLock:
         return self._lock is not None
 
     def acquire(self) -> None:
-        """Take the lock, without waiting; where it is ours, make sure that it still is: a lock whose file was
-        deleted keeps nobody out. Raises SessionHeld, FoldlineError where there are no locks here, OSError."""
+        """Take the lock without waiting.
+
+        A lock whose file was deleted has no effect, so the lock is taken again.
+
+        Raises:
+            SessionHeld: another process holds the lock.
+            FoldlineError: the file system does not support locks.
+            OSError: the lock file could not be written.
+        """
         if self._lock is not None:
             if _identity(self._folder / LOCK) == self._file:
                 return
             self._lock.release()
             self._lock = None
-        self._lock = self._taken()
+        self._lock = self._acquire_file()
         self._file = _identity(self._folder / LOCK)
         note_holder(self._folder)
 
     def release(self) -> None:
         if self._lock is None:
             return
-        if _identity(self._folder / LOCK) == self._file:  # else the note is that of another writer by now
+        # If the lock file was replaced, the note belongs to another writer.
+        if _identity(self._folder / LOCK) == self._file:
             with suppress(OSError):
                 (self._folder / HOLDER).unlink(missing_ok=True)
         self._lock.release()
         self._lock = None
 
-    def _taken(self) -> "BaseFileLock":
+    def _acquire_file(self) -> "BaseFileLock":
         import time
 
-        from filelock import FileLock, Timeout  # costs time only where somebody writes
+        from filelock import FileLock, Timeout  # slow, and needed only for writing
 
-        if not self._folder.is_dir():  # moved away or deleted: `filelock` would make it anew
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._folder))
-        # A lock by the mere existence of a file would not die with its process: rather none at all.
+        # `filelock` would create a moved or deleted folder again.
+        if not self._folder.is_dir():
+            raise FileNotFoundError(
+                errno.ENOENT, os.strerror(errno.ENOENT), str(self._folder)
+            )
+        # A lock by the mere existence of a file would outlive its process.
         path = self._folder / LOCK
-        lock = FileLock(path, mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False)
-        for attempt in range(_TRIES):
+        lock = FileLock(
+            path, mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False
+        )
+        for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(_PAUSE)
             try:
@@ -232,14 +297,11 @@ class WriterLock:
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
-                raise FoldlineError(
-                    f"The file system of {self._folder} has no locks, and two processes could write to one "
-                    "session: nothing was written. FOLDLINE_HOME names another place for sessions."
-                ) from None
-        name, ref = self._folder.name, short_id(self._folder.name)
+                raise FoldlineError(NO_LOCKS, folder=self._folder) from None
+        name = self._folder.name
+        holder = noted_holder(self._folder)
         raise SessionHeld(
-            f"The session {name} is being written by {noted_holder(self._folder)}: it can be read here, or "
-            f"forked (`foldline open {ref}`, `foldline fork {ref}`), but not continued."
+            SESSION_HELD.format(name=name, holder=holder, ref=short_id(name))
         )
 
 

@@ -1,4 +1,7 @@
-"""The event file of a session: read whatever is whole in it, append without ever tearing what is there."""
+"""A session's event file.
+
+Reads all undamaged records, and appends records without damaging them.
+"""
 
 import io
 import os
@@ -13,102 +16,166 @@ from pydantic import ValidationError
 
 from foldline.data import EVENTS
 from foldline.files import create_private, make_private, open_own, read_regular
-from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry, parse_entry, system_words
+from foldline.protocol import (
+    Entry,
+    FoldlineError,
+    SessionHeader,
+    dump_entry,
+    parse_entry,
+    system_words,
+)
+from foldline.text.numbers import some
 
 from .lock import WriterLock
 
 FORMAT_VERSION = 1
+NO_FILE = "There is no session file {path}."
+EMPTY_FILE = "{path} is empty, and was not changed."
+NOT_A_SESSION = (
+    "{path} does not begin with the header of a Foldline session, and was not changed."
+)
+IMPORT_HINT = "`foldline import {path}` copies the readable part."
+DOCTOR_HINT = "`foldline doctor {id}` shows the details."
+NEWER_FORMAT = (
+    "{path} was written by a newer version of Foldline (format {version}; this version supports "
+    f"{FORMAT_VERSION}), and was not changed."
+)
+CHANGED_ON_DISK = (
+    "Another process has continued the session {session} since it was opened here. Open it again to "
+    "continue."
+)
+CANNOT_BE_WRITTEN = (
+    "The session cannot be written ({reason}): its folder is {folder}. Set FOLDLINE_HOME to store new "
+    "sessions elsewhere."
+)
+NOT_CONFIRMED = "{path} was written, but the disk did not confirm it ({reason})."
+NOTHING_ON_DISK = "Nothing of this session is on disk"
+NOTHING_AFTER = "Nothing after entry {index} is on disk"
 
 
-# --- the lines of an event file: all that read one do so with these --------------------------------------
+# --- lines of an event file ------------------------------------------------------------------------------
 
 WHITE = b" \t\r\n"
 BLANK = WHITE + b"\0"
-"""What may stand around a record: white space, and the NULs of a disk that lost its contents."""
-_INDEX_OF_TORN = re.compile(rb'\{"type":"[^"]*","index":(\d{1,12})[,}]')
-"""The index at the start of a record as `dump_entry` writes it: readable although the rest is torn."""
+"""Bytes around a record that are ignored.
+
+These are white space, and NULs left by a disk that lost data.
+"""
+_TORN_INDEX = re.compile(rb'\{"type":"[^"]*","index":(\d{1,12})[,}]')
+"""Matches the index at the start of a record written by `dump_entry`.
+
+The record may be incomplete.
+"""
 
 
 class ByteRange(NamedTuple):
-    """Where a record stands in its file, in bytes."""
+    """Start and end of a record in its file, as byte offsets."""
 
     offset: int
     length: int
 
 
-class Found(NamedTuple):
+class LocatedEntry(NamedTuple):
+    """An entry and its byte range in the file."""
+
     entry: Entry
     place: ByteRange
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an event file was read, and what must be remembered of that to continue."""
+    """How far an event file has been read, so that reading can continue."""
 
     upto: int
-    """Bytes."""
+    """Number of bytes read."""
     lines: int
-    """How many lines these are, the header included."""
+    """Number of lines read, including the header."""
     last: int = -1
     """Index of the newest entry."""
     taken: int = -1
-    """The highest index that is taken, damaged records included."""
+    """Highest index in use, including those of damaged records."""
     damaged: tuple[int, ...] = ()
-    """The lines that were left out, or of which something was; the first is 1."""
+    """Numbers of damaged lines, counted from 1."""
 
 
 class LineReader:
-    """Takes the lines behind `since` in order; a last one without a line end, too."""
+    """Reads the lines that follow `start`, in order.
 
-    def __init__(self, since: Progress) -> None:
-        self._upto, self._lines = since.upto, since.lines
-        self._last, self._taken = since.last, since.taken
-        self._damaged = list(since.damaged)
+    This includes a last line without a line end.
+    """
+
+    def __init__(self, start: Progress) -> None:
+        self._upto = start.upto
+        self._lines = start.lines
+        self._last = start.last
+        self._taken = start.taken
+        self._damaged = list(start.damaged)
 
     @property
     def progress(self) -> Progress:
-        return Progress(self._upto, self._lines, self._last, self._taken, tuple(self._damaged))
+        return Progress(
+            upto=self._upto,
+            lines=self._lines,
+            last=self._last,
+            taken=self._taken,
+            damaged=tuple(self._damaged),
+        )
 
-    def take(self, line: bytes) -> Found | None:
-        """The entry on this line; None where it is blank or damaged."""
-        begin, self._upto, self._lines = self._upto, self._upto + len(line), self._lines + 1
+    def take(self, line: bytes) -> LocatedEntry | None:
+        """Return the entry on the next line.
+
+        Returns None if the line is blank or damaged.
+        """
+        begin = self._upto
+        self._upto += len(line)
+        self._lines += 1
         record = line.strip(BLANK)
         if not record:
             if b"\0" in line:
                 self._damaged.append(self._lines)
             return None
         entry = entry_in(record)
-        whole = entry is not None and entry.index > self._last
-        if not whole or len(record) < len(line.strip(WHITE)):
+        is_next = entry is not None and entry.index > self._last
+        has_nuls = len(record) < len(line.strip(WHITE))
+        if not is_next or has_nuls:
             self._damaged.append(self._lines)
         if entry is None:
-            # A record was begun here. Its index is never used again, though the record is lost.
-            begun = _INDEX_OF_TORN.match(record)
-            self._taken = max(self._taken, int(begun[1]) if begun else self._last + 1)
-        if entry is None or not whole:
+            # The index of a lost record is never reused.
+            match = _TORN_INDEX.match(record)
+            index = int(match[1]) if match else self._last + 1
+            self._taken = max(self._taken, index)
+        if entry is None or not is_next:
             return None
         self._last = entry.index
         self._taken = max(self._taken, entry.index)
-        return Found(entry, ByteRange(begin + len(line) - len(line.lstrip(BLANK)), len(record)))
+        blank_bytes = len(line) - len(line.lstrip(BLANK))
+        offset = begin + blank_bytes
+        return LocatedEntry(entry, ByteRange(offset, len(record)))
 
 
 def entry_in(record: bytes) -> Entry | None:
-    """The entry a record is; None where it is damaged."""
+    """Parse a record.
+
+    Returns None if the record is damaged.
+    """
     try:
         return parse_entry(record)
     except (ValueError, RecursionError):
         return None
 
 
-# --- the whole of it ------------------------------------------------------------------------------------
+# --- reading a log --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Records of a file that could not be read. Nothing of them reaches the history, nothing is repaired."""
+    """The damaged records in a file.
+
+    Damaged records are excluded from the history, but stay in the file.
+    """
 
     lines: tuple[int, ...] = ()
-    """Their line numbers, the first line being 1."""
+    """Numbers of damaged lines, counted from 1."""
 
     @property
     def count(self) -> int:
@@ -118,16 +185,16 @@ class Damage:
         return bool(self.lines)
 
     def __str__(self) -> str:
-        """For people: `2 damaged records (lines 3 and 9) were left out`; empty where all is well."""
+        """Format as `2 damaged records (lines 3, 9) were left out`.
+
+        Returns an empty string if there is no damage.
+        """
         if not self.lines:
             return ""
-        shown = [str(line) for line in self.lines[:3]]
-        if self.count > len(shown):
-            shown[-1] = f"{shown[-1]}, …"
-        where = " and ".join(shown) if self.count <= 2 else ", ".join(shown)
+        numbers = some([str(line) for line in self.lines])
         if self.count == 1:
-            return f"1 damaged record (line {where}) was left out"
-        return f"{self.count} damaged records (lines {where}) were left out"
+            return f"1 damaged record (line {numbers}) was left out"
+        return f"{self.count} damaged records (lines {numbers}) were left out"
 
 
 NO_DAMAGE = Damage()
@@ -135,31 +202,45 @@ NO_DAMAGE = Damage()
 
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
-    """What an event file holds."""
+    """The content of an event file."""
 
     header: SessionHeader
     entries: list[Entry]
-    """Every whole record in index order, those of types unknown here included."""
+    """All undamaged entries in index order, including those of unknown types."""
     damage: Damage
     last_index: int
-    """The highest index that is taken, damaged records included; -1 in an empty history."""
+    """Highest index in use, including those of damaged records.
+
+    -1 in an empty history.
+    """
     size: int
-    """Bytes read."""
+    """Size of the file, in bytes."""
     torn: bool
-    """Whether the last line has no line end, so that an append must begin a new one."""
+    """Whether the last line has no line end.
+
+    If so, the next append adds one.
+    """
 
 
 class WriteFailed(FoldlineError):
-    """An append did not reach the disk. `written` is how many of its entries did, whole; `places` where."""
+    """Raised if an append could not be written to disk completely.
 
-    def __init__(self, sentence: str, written: int, places: Sequence[ByteRange] = ()) -> None:
+    `written` is the number of written entries, and `places` are their byte ranges.
+    """
+
+    def __init__(
+        self, sentence: str, written: int, places: Sequence[ByteRange] = ()
+    ) -> None:
         super().__init__(sentence)
         self.written = written
         self.places = places
 
 
 def our_header(line: bytes) -> SessionHeader | None:
-    """The header of a session of ours, of any version, given the first line; None where it is none."""
+    """Parse the first line of a Foldline session of any version.
+
+    Returns None for other lines.
+    """
     try:
         header = SessionHeader.model_validate_json(line.rstrip(b"\n"))
     except ValidationError:
@@ -168,13 +249,16 @@ def our_header(line: bytes) -> SessionHeader | None:
 
 
 def is_our_header(line: bytes) -> bool:
-    """Whether this is the first line of a session of ours, of any version."""
+    """Return whether this is the first line of a Foldline session."""
     return our_header(line) is not None
 
 
 def read_log(path: Path) -> LoadedLog:
-    """Everything whole in an event file. Never writes. Raises FoldlineError where it cannot be read, or is
-    none of ours."""
+    """Read all undamaged records of an event file.
+
+    Raises:
+        FoldlineError: the file cannot be read, or is not a Foldline session.
+    """
     try:
         data = read_regular(path)
     except OSError as error:
@@ -183,76 +267,103 @@ def read_log(path: Path) -> LoadedLog:
 
 
 def cannot_be_read(path: Path, error: OSError) -> FoldlineError:
-    """The sentence for an event file that the system does not give us."""
+    """Return the error for an event file that cannot be read."""
     if isinstance(error, FileNotFoundError):
-        return FoldlineError(f"There is no session file {path}.")
-    return FoldlineError(f"The session file {path} cannot be read: {system_words(error)}.")
+        return FoldlineError(NO_FILE, path=path)
+    reason = system_words(error)
+    return FoldlineError(f"The session file {path} cannot be read: {reason}.")
 
 
 def parse_log(data: bytes, path: Path) -> LoadedLog:
-    """`read_log` for bytes already read; `path` is for the sentences."""
+    """Parse the bytes of an event file, as `read_log` does.
+
+    Args:
+        path: path of the file, as named in error messages.
+    """
     lines = io.BytesIO(data)
-    first = lines.readline()
-    header = parse_header(first.rstrip(b"\n"), path)
-    reader = LineReader(Progress(upto=len(first), lines=1))
-    entries = [found.entry for line in lines if (found := reader.take(line)) is not None]
-    read = reader.progress
+    header_line = lines.readline()
+    header = parse_header(header_line.rstrip(b"\n"), path)
+    reader = LineReader(Progress(upto=len(header_line), lines=1))
+    located = map(reader.take, lines)
+    entries = [item.entry for item in located if item is not None]
+    progress = reader.progress
     return LoadedLog(
         header=header,
         entries=entries,
-        damage=Damage(read.damaged),
-        last_index=read.taken,
+        damage=Damage(progress.damaged),
+        last_index=progress.taken,
         size=len(data),
         torn=not data.endswith(b"\n"),
     )
 
 
 def parse_header(line: bytes, path: Path) -> SessionHeader:
-    """The header of the event file at `path`, given its first line without the line end."""
+    """Parse the header of the event file at `path`.
+
+    Raises:
+        FoldlineError: the line is not a header, or its format is newer.
+    """
     try:
         header = SessionHeader.model_validate_json(line)
     except ValidationError:
-        what = "is empty" if not line.strip(b"\0 \t\r") else "does not begin like one of Foldline's sessions"
-        kept = path.name == EVENTS
-        hint = f"doctor {path.parent.name}` says more" if kept else f"import {path}` copies what can be read"
-        raise FoldlineError(f"{path} {what}: it was left as it is. `foldline {hint}.") from None
+        is_empty = not line.strip(b"\0 \t\r")
+        problem = EMPTY_FILE if is_empty else NOT_A_SESSION
+        hint = DOCTOR_HINT if path.name == EVENTS else IMPORT_HINT
+        sentence = f"{problem} {hint}"
+        raise FoldlineError(sentence, path=path, id=path.parent.name) from None
     if header.version > FORMAT_VERSION:
-        raise FoldlineError(
-            f"{path} was written by a newer Foldline (format {header.version}, this one knows "
-            f"{FORMAT_VERSION}): it was left as it is."
-        )
+        raise FoldlineError(NEWER_FORMAT, path=path, version=header.version)
     return header
 
 
-class Log:
-    """Appends to one event file, which is created by the first append and only ever grows.
+class EventLog:
+    """Appends to an event file. The first append creates the file.
 
-    It is opened anew for each append: what another program did to it is noticed, not overwritten, and no
-    handle is held between turns. The lock is held from the first append on.
+    The file is opened for each append, so that changes by other programs are detected. The first append takes
+    the lock, which is then held.
     """
 
     def __init__(
-        self, path: Path, header: SessionHeader, *, read: Progress | None = None, torn: bool = False
+        self,
+        path: Path,
+        header: SessionHeader,
+        *,
+        read: Progress | None = None,
+        torn: bool = False,
     ) -> None:
-        """`read` is what the file holds, all of it; `torn` whether its last line has no line end."""
+        """Prepare to append to a file that has been read.
+
+        Args:
+            read: progress at the end of the file; None for a new file.
+            torn: whether the last line has no line end.
+        """
         self.path = path
         self.header = header
         self.lock = WriterLock(path.parent)
         self.last_index = read.taken if read else -1
-        """The highest index that is taken on disk."""
+        """Highest index in use in the file."""
         self._size = read.upto if read else 0
         self._torn = torn
         self._read = read or Progress(upto=0, lines=0)
         self._known = True
-        """Whether what a reader would find in the file is known: not after a write that failed."""
+        """Whether the content of the file is known.
+
+        False after a write has failed.
+        """
         self._created = False
-        """Whether we made the file, so that a first line that did not fit may be taken away again."""
+        """Whether this object created the file.
+
+        If so, it may delete the file if the header could not be written.
+        """
         self._file: tuple[int, int] | None = None
-        """Which file we write to: another one in its place, of the same size even, is not ours."""
+        """Device and inode of the file.
+
+        They show whether the file was replaced, even if the size is the same.
+        """
 
     @property
     def size(self) -> int:
-        """Bytes of the file as this process knows it; 0 before it exists."""
+        """Expected size of the file, in bytes; 0 before the file exists."""
         return self._size
 
     @property
@@ -261,18 +372,26 @@ class Log:
 
     @property
     def settled(self) -> Progress | None:
-        """What reading the whole file would come to; None where that is not known, or its end is torn."""
+        """Progress at the end of the file, if known.
+
+        None after a write has failed, or if the last line has no line end.
+        """
         return self._read if self._known and not self._torn and self.exists else None
 
     def claim(self) -> None:
-        """Become the one writer of this session. Raises FoldlineError where another process is, or has
-        written since we read; WriteFailed where the disk does not let us."""
+        """Take the writer's lock.
+
+        Raises:
+            FoldlineError: another process is writing, or has written since the file was read.
+            WriteFailed: writing to disk failed.
+        """
         ours = self.lock.held
         try:
             if not self.exists:
                 make_private(self.path.parent)
             self.lock.acquire()
-            if self.exists and not ours:  # said now, not at the first prompt
+            if self.exists and not ours:
+                # Report a changed file now, instead of at the first prompt.
                 os.close(self._opener(str(self.path), os.O_WRONLY | os.O_APPEND))
         except ChangedOnDisk:
             self.close()
@@ -280,25 +399,30 @@ class Log:
         except OSError as error:
             if not ours:
                 self.close()
+            reason = system_words(error)
             raise WriteFailed(
-                f"The session cannot be written ({system_words(error)}): its place is {self.path.parent}. "
-                "FOLDLINE_HOME names another one for new sessions.",
-                0,
+                CANNOT_BE_WRITTEN.format(folder=self.path.parent, reason=reason), 0
             ) from None
 
     def close(self) -> None:
-        """Let another process write. A later append claims the session again."""
+        """Release the lock. The next append takes the lock again."""
         self.lock.release()
 
     async def append(
-        self, entries: Sequence[Entry], durable: bool = False, lines: Sequence[bytes] | None = None
+        self,
+        entries: Sequence[Entry],
+        durable: bool = False,
+        lines: Sequence[bytes] | None = None,
     ) -> list[ByteRange]:
-        """Write these entries as whole lines, in one piece; gives where they are. `durable` waits for the
-        disk. `lines` are the entries as `dump_entry` writes them, where the caller knows.
+        """Append entries in one write, and return their byte ranges in the log.
+
+        Args:
+            durable: whether to wait until the data is on disk.
+            lines: the entries as returned by `dump_entry`, if the caller already has them.
 
         Raises:
-            WriteFailed: the disk refused; says which entry is the last one there, and why.
-            FoldlineError: another process writes, or has written, to this session.
+            WriteFailed: writing to disk failed. The message names the last entry on disk.
+            FoldlineError: another process is writing, or has written since the file was read.
         """
         self.claim()
         lines = [dump_entry(entry) for entry in entries] if lines is None else lines
@@ -309,19 +433,23 @@ class Log:
         try:
             written, error = await self._write(data, durable)
         except ChangedOnDisk:
-            self.close()  # what is here is of the past: nobody shall wait for it
+            self.close()  # this session is outdated, so release the lock for others
             raise
         if self._created and not self.exists and written < len(before[0]):
-            with suppress(OSError):  # no session without its first line: the next append begins it
+            with suppress(OSError):  # a file without a header is created again
                 self.path.unlink()
                 self._created = False
             written = 0
-        places = list(_places(lines, self._size + sum(len(line) + 1 for line in before)))
+        places = list(
+            _places(lines, self._size + sum(len(line) + 1 for line in before))
+        )
         self._size += written
         if written:
             self._torn = data[written - 1 : written] != b"\n"
         if error is None:
-            self.last_index = max([self.last_index, *(entry.index for entry in entries)])
+            self.last_index = max(
+                [self.last_index, *(entry.index for entry in entries)]
+            )
             self._read = replace(
                 self._read,
                 upto=self._size,
@@ -331,23 +459,31 @@ class Log:
             )
             return places
         self._known = False
-        whole, begun = _reached(lines, written - sum(len(line) + 1 for line in before))
-        self.last_index = max([self.last_index, *(entry.index for entry in entries[:begun])])
+        whole, begun = _count_written(
+            lines, written - sum(len(line) + 1 for line in before)
+        )
+        self.last_index = max(
+            [self.last_index, *(entry.index for entry in entries[:begun])]
+        )
         sentence = self._sentence(entries, whole, written == len(data), error)
         raise WriteFailed(sentence, whole, places[:whole])
 
     async def _write(self, data: bytes, durable: bool) -> tuple[int, OSError | None]:
-        """Write all of `data`; how many bytes got there, and what stopped the rest."""
+        """Write data to the file.
+
+        Returns the number of bytes written, and the error if there was one.
+        """
         import asyncio
 
-        import aiofiles  # with asyncio, only where somebody writes
+        import aiofiles  # slow, and needed only for writing
 
         written = 0
         try:
-            async with aiofiles.open(self.path, "ab", buffering=0, opener=self._opener) as file:
-                while written < len(
-                    data
-                ):  # the system may take a piece at a time when the disk is nearly full
+            async with aiofiles.open(
+                self.path, "ab", buffering=0, opener=self._opener
+            ) as file:
+                # A write may be partial if the disk is almost full.
+                while written < len(data):
                     written += await file.write(data[written:])
                 if durable:
                     await asyncio.to_thread(os.fsync, file.fileno())
@@ -356,36 +492,48 @@ class Log:
         return written, None
 
     def _opener(self, path: str, flags: int) -> int:
-        """Open the file as we left it, or not at all."""
+        """Open the file.
+
+        Raises:
+            ChangedOnDisk: another program has changed the file.
+        """
         if not self.exists:
             descriptor = create_private(path)
             self._created = True
             self._file = _identity(descriptor)
             return descriptor
         descriptor = open_own(path, flags & ~os.O_CREAT)
-        found = _identity(descriptor)
-        if os.fstat(descriptor).st_size != self._size or self._file not in (None, found):
+        identity = _identity(descriptor)
+        if os.fstat(descriptor).st_size != self._size or self._file not in (
+            None,
+            identity,
+        ):
             os.close(descriptor)
             raise ChangedOnDisk(self.path)
-        self._file = found
+        self._file = identity
         return descriptor
 
-    def _sentence(self, entries: Sequence[Entry], whole: int, complete: bool, error: OSError) -> str:
+    def _sentence(
+        self, entries: Sequence[Entry], whole: int, complete: bool, error: OSError
+    ) -> str:
+        reason = system_words(error)
         if complete:
-            return f"{self.path} was written, but the disk did not confirm it ({system_words(error)})."
-        last = entries[whole - 1].index if whole else entries[0].index - 1 if entries else self.last_index
-        what = f"Nothing after entry {last} is on disk" if last >= 0 else "Nothing of this session is on disk"
-        return f"{what} ({system_words(error)}): {self.path} could not be written."
+            return NOT_CONFIRMED.format(path=self.path, reason=reason)
+        last = self.last_index
+        if whole:
+            last = entries[whole - 1].index
+        elif entries:
+            last = entries[0].index - 1
+        lost = NOTHING_AFTER.format(index=last) if last >= 0 else NOTHING_ON_DISK
+        return f"{lost} ({reason}): {self.path} cannot be written."
 
 
 class ChangedOnDisk(FoldlineError):
-    """Somebody else wrote to the file since we read it."""
+    """Raised if another process has written to the file since it was read."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"The session {path.parent.name if path.name == EVENTS else path} was continued by another "
-            "process since it was opened here: open it again to continue from there."
-        )
+        session = path.parent.name if path.name == EVENTS else path
+        super().__init__(CHANGED_ON_DISK.format(session=session))
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
@@ -397,16 +545,20 @@ def dump_header(header: SessionHeader) -> bytes:
     return header.model_dump_json().encode()
 
 
-def _reached(lines: Sequence[bytes], written: int) -> tuple[int, int]:
-    """How many of these lines were written whole (their line end apart), and how many at least begun."""
-    whole = begun = 0
+def _count_written(lines: Sequence[bytes], written: int) -> tuple[int, int]:
+    """Return how many lines were written completely, and how many were begun.
+
+    A line counts as complete even if its line end is missing.
+    """
+    complete = 0
+    begun = 0
     for line in lines:
         if written > 0:
             begun += 1
         if written >= len(line):
-            whole += 1
+            complete += 1
         written -= len(line) + 1
-    return whole, begun
+    return complete, begun
 
 
 def _places(lines: Iterable[bytes], offset: int) -> Iterator[ByteRange]:

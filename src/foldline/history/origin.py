@@ -1,4 +1,7 @@
-"""Where a session comes from, as its header says: its folder, even once moved, and what it is a copy of."""
+"""A session's origin, as recorded in its header.
+
+This is its working folder, and the session from which it was copied.
+"""
 
 import hashlib
 import os
@@ -15,11 +18,14 @@ from foldline.protocol import NEW, SessionHeader
 from foldline.protocol.messages import Record
 
 FOLDER = "folder"
-"""The field of a session's header that holds a `FolderMark`."""
+"""Header field that contains a `FolderMark`."""
 
 Tie = Literal["path", "identity", "name"]
-"""Why a session belongs to a folder: it was held there; in this very folder at another path; or, as a guess,
-its folder is gone and this one has its name."""
+"""How a session belongs to a folder.
+
+`path`: the paths are the same. `identity`: the folder is the same, but was moved to another path. `name`: a
+guess, because the session's folder was deleted and had the same name.
+"""
 
 _CONFIG_BYTES = 64 * 1024
 _ORIGIN = re.compile(r'^\[remote "origin"\][^\[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
@@ -27,170 +33,254 @@ _USER = re.compile(r"^(\w+://)[^/@]*@")
 
 
 class FolderMark(Record):
-    """A folder's identity, as the header of a session records it. Empty: not known."""
+    """A folder's identity, as recorded in a session's header.
+
+    Unknown fields are empty.
+    """
 
     id: str = ""
-    """Inode and time of birth. A rename keeps them; a folder made anew, even in its place, has others."""
+    """Inode and creation time of the folder.
+
+    They survive a rename, but differ for a new folder at the same path.
+    """
     remote: str = ""
-    """A digest of the address of the git remote `origin`, without the user's name and password."""
+    """Digest of the URL of the git remote `origin`.
+
+    The user name and password are left out.
+    """
 
 
 class SessionPlace(NamedTuple):
-    """Where a session is continued."""
+    """The folder in which a session is to be resumed."""
 
     folder: Path
     tie: Tie | None
-    """What ties the session to it; None where its own folder is gone, and this may be any other."""
+    """How the session belongs to the folder.
+
+    None if the session's own folder no longer exists, and the folder is unrelated to the session.
+    """
 
 
 class Folder:
-    """A working folder as it is now. It says which sessions are its own."""
+    """A working folder in its current state.
+
+    It can recognise its sessions.
+    """
 
     def __init__(self, cwd: Path | str) -> None:
         self.path = real_path(cwd)
         self.mark = mark_of(self.path)
 
     def tie(self, header: SessionHeader) -> Tie | None:
-        """What ties a session to this folder; None where it belongs elsewhere."""
-        return tie(header.cwd, recorded_mark(header), self.path, self.mark, there=_is_there(header.cwd))
+        """Return how a session belongs to the folder.
+
+        Returns None if it does not belong to the folder.
+        """
+        still_exists = _is_absolute_folder(header.cwd)
+        return tie(
+            header.cwd,
+            recorded_mark(header),
+            self.path,
+            self.mark,
+            still_exists=still_exists,
+        )
 
     def place(self, header: SessionHeader) -> SessionPlace:
-        """Where a session resumed from this folder continues: in its own one, wherever that is now."""
-        found = self.tie(header)
-        if found is None and _is_there(header.cwd):
+        """Return the folder in which to resume a session.
+
+        This is the session's original folder if it still exists and is not this one. In all other cases,
+        including a moved folder, it is this folder.
+        """
+        own_tie = self.tie(header)
+        if own_tie is None and _is_absolute_folder(header.cwd):
             return SessionPlace(Path(header.cwd), "path")
-        return SessionPlace(Path(self.path), found)
+        return SessionPlace(Path(self.path), own_tie)
 
 
-def _is_there(path: str) -> bool:
+def _is_absolute_folder(path: str) -> bool:
     return os.path.isabs(path) and is_folder(path)  # noqa: PTH117
 
 
-def tie(held_in: str, mark: FolderMark, path: str, now: FolderMark, *, there: bool) -> Tie | None:
-    """What ties a session to the folder at `path`, marked `now`. It was `held_in` a folder marked `mark`;
-    `there`: whether a folder still is at that path."""
-    if held_in == path:
+def tie(
+    cwd: str, mark: FolderMark, path: str, now: FolderMark, *, still_exists: bool
+) -> Tie | None:
+    """Return how a session belongs to a folder.
+
+    Returns None if it does not belong to the folder.
+
+    Args:
+        cwd: recorded path of the session's folder.
+        mark: recorded mark of the session's folder.
+        path: current path of the folder.
+        now: current mark of the folder.
+        still_exists: whether there is a folder at `cwd`.
+    """
+    if cwd == path:
         return "path"
     if mark.id and mark.id == now.id:
         return "identity"
-    known_apart = mark.remote and now.remote and mark.remote != now.remote
-    name = os.path.basename(path)  # noqa: PTH119 - of a string, many thousand times
-    if not there and not known_apart and name and os.path.basename(held_in) == name:  # noqa: PTH119
+    has_other_remote = mark.remote and now.remote and mark.remote != now.remote
+    if still_exists or has_other_remote:
+        return None
+    name = os.path.basename(path)  # noqa: PTH119 - called many thousand times
+    if name and os.path.basename(cwd) == name:  # noqa: PTH119
         return "name"
     return None
 
 
 def recorded_mark(header: SessionHeader) -> FolderMark:
-    """The mark in a session's header; an empty one where there is none, or none we understand."""
+    """Return the folder mark in a session's header.
+
+    Returns an empty mark if it is missing or malformed.
+    """
     try:
-        return FolderMark.model_validate((header.model_extra or {}).get(FOLDER, {}))
+        return FolderMark.model_validate(_extra_field(header, FOLDER))
     except ValidationError:
         return FolderMark()
 
 
 def mark_of(path: str) -> FolderMark:
-    """The mark of the folder at this path; what cannot be known of it stays empty."""
+    """Return the mark of the folder at this path."""
     return FolderMark(id=_identity(path), remote=_remote(path))
 
 
 def _identity(path: str) -> str:
-    """Inodes are used again at once, so that without its time of birth a folder has no identity."""
+    """Return a folder's inode and creation time.
+
+    Returns an empty string if either is unknown.
+
+    The inode alone does not identify a folder, because inodes are reused.
+    """
     try:
-        inode = os.stat(path).st_ino  # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):
         return ""
-    birth: float | None = getattr(os.stat(path), "st_birthtime", None)  # noqa: PTH116
-    born = _born_by_statx(path) if birth is None else int(birth * 1_000_000_000)
-    return f"{inode:x}-{born:x}" if born else ""
+    birth: float | None = getattr(status, "st_birthtime", None)
+    birth_ns = _birth_by_statx(path) if birth is None else int(birth * 1_000_000_000)
+    return f"{status.st_ino:x}-{birth_ns:x}" if birth_ns else ""
 
 
-def _born_by_statx(path: str) -> int:
-    """Linux has it, Python before 3.15 does not: `statx(2)`, whose layout never changes."""
+def _birth_by_statx(path: str) -> int:
+    """Return the creation time in nanoseconds, or 0 if it is unknown.
+
+    This calls Linux's statx(2), for which Python has no function before version 3.15. The layout of the
+    result is fixed.
+    """
     import ctypes
     import struct
 
-    found = ctypes.create_string_buffer(256)
-    here, birth_time, mask_at, birth_at = -100, 0x800, 0, 80
+    at_fdcwd = -100
+    statx_btime = 0x800
+    mask_offset = 0
+    birth_offset = 80
+    result = ctypes.create_string_buffer(256)
     try:
-        failed = ctypes.CDLL(None).statx(here, os.fsencode(path), 0, birth_time, found)
+        failed = ctypes.CDLL(None).statx(
+            at_fdcwd, os.fsencode(path), 0, statx_btime, result
+        )
     except (OSError, AttributeError):
         return 0
-    (mask,) = struct.unpack_from("=I", found, mask_at)
-    if failed or not mask & birth_time:
+    (mask,) = struct.unpack_from("=I", result, mask_offset)
+    if failed or not mask & statx_btime:
         return 0
-    seconds, nanoseconds = struct.unpack_from("=qI", found, birth_at)
+    seconds, nanoseconds = struct.unpack_from("=qI", result, birth_offset)
     return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
 
 def _remote(path: str) -> str:
     try:
-        config = read_regular(Path(path, ".git", "config"), _CONFIG_BYTES).decode("utf-8", "replace")
+        config = read_regular(Path(path, ".git", "config"), _CONFIG_BYTES).decode(
+            "utf-8", "replace"
+        )
     except (OSError, ValueError):
         return ""
-    found = _ORIGIN.search(config)
-    if found is None:
+    match = _ORIGIN.search(config)
+    if match is None:
         return ""
-    address = _USER.sub(r"\1", found[1]).rstrip("/").removesuffix(".git")
+    address = _USER.sub(r"\1", match[1]).rstrip("/").removesuffix(".git")
     return hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
 # --- the session it was copied from ---------------------------------------------------------------------
 
 PARENT = "parent"
-"""The field of a session's header that holds a `Parent`."""
+"""Header field that contains a `Parent`."""
 
 
 class Parent(Record):
-    """The session that this one was forked or imported from."""
+    """The session from which this one was forked or imported."""
 
     id: str
     index: int
-    """The last entry that came along; -1 where none did."""
+    """Index of the last copied entry; -1 if there is none."""
     foreign: int = Field(default=NEW, exclude_if=lambda foreign: foreign == NEW)
-    """The last of these that was not written here: what they say of files may be anybody's word."""
+    """Index of the last entry that was written elsewhere.
+
+    File changes in entries up to this one are not trusted.
+    """
     named: bool = Field(default=False, exclude_if=lambda named: not named)
-    """Whether its folder is the one it named itself, while its user was in another."""
+    """Whether the imported file chose the session's folder, not the user."""
 
 
 def parent_of(header: SessionHeader) -> Parent | None:
-    """Where the session comes from; None where it began empty, or that is not said as we understand it."""
+    """Return a session's parent.
+
+    Returns None if there is no parent, or the field is malformed.
+    """
     try:
-        return Parent.model_validate((header.model_extra or {}).get(PARENT))
+        return Parent.model_validate(_extra_field(header, PARENT))
     except ValidationError:
         return None
 
 
+def _extra_field(header: SessionHeader, name: str) -> object:
+    fields = header.model_extra or {}
+    return fields.get(name)
+
+
 SPAWNED = "spawned"
-"""The field of a session's header that holds a `Spawned`."""
+"""Header field that contains a `Spawned`."""
 
 
 class Spawned(Record):
-    """What a session was begun for that a subagent works in."""
+    """Origin of a subagent's session."""
 
     session: str
-    """Id of the session in whose folder it lies."""
+    """Id of the parent session."""
     call: str
-    """The call there that it answers."""
+    """Id of the `task` call in the parent session."""
     agent: str
     """The name of the agent."""
 
 
 def spawned_of(header: SessionHeader) -> Spawned | None:
-    """What the session was begun for; None where no subagent works in it."""
+    """Return the origin of a subagent's session.
+
+    Returns None for other sessions.
+    """
     try:
-        return Spawned.model_validate((header.model_extra or {}).get(SPAWNED))
+        return Spawned.model_validate(_extra_field(header, SPAWNED))
     except ValidationError:
         return None
 
 
 def is_foreign(header: SessionHeader, events: Path) -> bool:
-    """Whether a session, or its beginning, was not written here: it may name any folder as its own."""
-    return foreign_upto(header) > NEW or not is_kept(data_home(), events)
+    """Return whether at least part of a session was written elsewhere.
+
+    If so, the session's folder is not trusted.
+    """
+    if foreign_upto(header) > NEW:
+        return True
+    return not is_kept(data_home(), events)
 
 
 def foreign_upto(header: SessionHeader) -> int:
-    """The last entry that was not written here, as the header says; all of them where it cannot be read."""
+    """Return the index of the last entry that was written elsewhere.
+
+    Returns `NEW` if there is none, and `sys.maxsize` if the parent in the header is malformed.
+    """
     parent = parent_of(header)
     if parent is not None:
         return parent.foreign
-    return sys.maxsize if (header.model_extra or {}).get(PARENT) is not None else NEW
+    is_malformed = _extra_field(header, PARENT) is not None
+    return sys.maxsize if is_malformed else NEW

@@ -1,15 +1,14 @@
-"""A session: a history, its projection, and the file that is the truth of both."""
+"""A session, with its entries, their projection, and its log."""
 
 import json
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from foldline.context.outline import Entries, MemoryEntries
-from foldline.context.projection import Projection
 from foldline.data import EVENTS, data_home, is_kept, real_path
 from foldline.files import put_private, read_regular
 from foldline.protocol import (
@@ -22,14 +21,27 @@ from foldline.protocol import (
     parse_entry,
     system_words,
 )
+from foldline.view.outline import Entries, MemoryEntries
+from foldline.view.projection import Projection
 
 from .catalog import save_snapshot
 from .children import child_events, copy_children
 from .contents import share_files
-from .index import LEAST, Index, open_file
-from .log import NO_DAMAGE, ByteRange, Damage, Log, Progress, WriteFailed
+from .loader import open_file
+from .log import NO_DAMAGE, ByteRange, Damage, EventLog, Progress, WriteFailed
 from .meta import Describer, Meta, describer_of
-from .origin import FOLDER, PARENT, SPAWNED, FolderMark, Parent, Spawned, foreign_upto, mark_of, recorded_mark
+from .origin import (
+    FOLDER,
+    PARENT,
+    SPAWNED,
+    FolderMark,
+    Parent,
+    Spawned,
+    foreign_upto,
+    mark_of,
+    recorded_mark,
+)
+from .outline_cache import SMALLEST_LOG, OutlineCache
 from .paths import events_file, new_session_id, session_dir
 from .stored import Records, StoredEntries, without_gc
 
@@ -38,7 +50,11 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], datetime]
 
-_COPIED_AT_A_TIME = 1_000
+_COPY_BATCH = 1_000
+"""Number of entries that are copied in one append."""
+IN_MEMORY = "The session {id} is read-only: import it to continue it."
+COPY_FAILED = "The session {id} cannot be copied: {reason}."
+NO_SUCH_ENTRY = "The session {id} has no entry {until} to fork at: {entries}."
 
 
 def utc_now() -> datetime:
@@ -46,10 +62,10 @@ def utc_now() -> datetime:
 
 
 class Session:
-    """One history, in memory and (unless it is read-only) on disk.
+    """A history in memory and, unless it is read-only, on disk.
 
-    Memory never runs ahead of the disk: an entry is in `entries` and `projection` only after it was written,
-    and everything that was written is there, also after a failure or a cancel.
+    Memory and disk always agree, even after a failure or a cancellation, because an entry is added to
+    `entries` and `projection` only after it has been written.
     """
 
     def __init__(
@@ -57,40 +73,63 @@ class Session:
         header: SessionHeader,
         entries: Iterable[Entry] = (),
         *,
-        log: Log | None = None,
+        log: EventLog | None = None,
         describer: Describer | None = None,
-        index: Index | None = None,
+        cache: OutlineCache | None = None,
         damage: Damage = NO_DAMAGE,
         now: Clock = utc_now,
         read_only: str = "",
         cwd: Path | str | None = None,
     ) -> None:
-        """`describer` knows these entries already; `index` is what the file is opened with the next time."""
+        """Create a session from entries.
+
+        `create`, `open` and `from_entries` are easier to use.
+
+        Args:
+            log: event file that contains the entries; None for a session in memory.
+            describer: describer that has processed the entries.
+            cache: outline cache of the log.
+            damage: damaged records in the log.
+            now: clock that supplies the times of entries.
+            read_only: reason why appending is not allowed, as a sentence.
+            cwd: current path of the working folder, if the folder was moved.
+        """
         self.header = header
         self.cwd = header.cwd if cwd is None else real_path(cwd)
-        """The working folder: where its tools work. Not where the header says after the folder was moved."""
+        """Working folder for tools.
+
+        Differs from the folder in the header if the folder was moved.
+        """
         self.damage = damage
-        """What the file held that could not be read."""
+        """Damaged records in the session's file."""
         self.on_append: list[Callable[[Entry], None]] = []
-        """Called with each entry once it is on disk and in the projection, in order."""
+        """Listeners that are called with each new entry.
+
+        By then, the entry has been added to the disk and the projection.
+        """
         self.mask: Callable[[str], str] = str
-        """Takes out of each entry, as JSON, what must not be stored, such as keys."""
+        """Replaces secrets, such as API keys, in an entry's JSON before it is written."""
         self.read_only = read_only
-        """Why nothing can be appended, as a sentence; empty where it can."""
-        self.projection = Projection(entries if isinstance(entries, Entries) else MemoryEntries(entries))
+        """Reason why appending is not allowed, as a sentence.
+
+        Empty if it is allowed.
+        """
+        if not isinstance(entries, Entries):
+            entries = MemoryEntries(entries)
+        self.projection = Projection(entries)
         self._log = log
-        self._index = index
+        self._cache = cache
         self._now = now
         self._describer = describer or describer_of(header, self.entries)
         self._appending: asyncio.Lock | None = None
         self._opened_with = NEW
-        """The last entry that was read from its file."""
+        """Index of the last entry when the session was opened."""
 
     def now(self) -> datetime:
-        """The time by the clock that dates its entries."""
+        """Return the current time according to the session's clock."""
         return self._now()
 
-    # --- where sessions come from ------------------------------------------------------------------
+    # --- creating sessions -------------------------------------------------------------------------
 
     @classmethod
     def create(
@@ -103,33 +142,57 @@ class Session:
         parent: Parent | None = None,
         mark: FolderMark | None = None,
     ) -> "Session":
-        """A new session for this working folder; nothing is on disk before its first entry. `mark` is what is
-        known of the folder from when it was there."""
+        """Create a new session for a working folder.
+
+        Nothing is written before the first entry is appended.
+
+        Args:
+            home: data folder. By default, this is `data_home()`.
+            session_id: id of the session. By default, a new id is generated.
+            parent: origin of a fork or import.
+            mark: mark to record for the folder, if the folder's identity cannot be determined.
+        """
         created = now()
-        now_there = mark_of(real_path(cwd))
-        known = {FOLDER: (now_there if now_there.id or mark is None else mark).model_dump()}
+        path = real_path(cwd)
+        current_mark = mark_of(path)
+        if mark is not None and not current_mark.id:
+            current_mark = mark
+        fields = {FOLDER: current_mark.model_dump()}
         if parent is not None:
-            known[PARENT] = parent.model_dump()
+            fields[PARENT] = parent.model_dump()
         header = SessionHeader(
-            id=session_id or new_session_id(created), created_at=created, cwd=real_path(cwd), **known
+            id=session_id or new_session_id(created),
+            created_at=created,
+            cwd=path,
+            **fields,
         )
-        return cls._at(session_dir(home or data_home(), cwd, header.id) / EVENTS, header, now)
+        folder = session_dir(home or data_home(), cwd, header.id)
+        return cls._at(folder / EVENTS, header, now)
 
     @classmethod
     def _at(cls, events: Path, header: SessionHeader, now: Clock) -> "Session":
-        """An empty session that will be written to this file."""
-        log, index = Log(events, header), Index(events)
-        return cls(header, StoredEntries(Records(events)), log=log, index=index, now=now)
+        """Create an empty session that will be written to this file."""
+        log = EventLog(events, header)
+        cache = OutlineCache(events)
+        return cls(
+            header, StoredEntries(Records(events)), log=log, cache=cache, now=now
+        )
 
     def child(self, child: str, call: str, agent: str) -> "Session":
-        """A new session in the folder of this one, in which an agent answers a call of this one; nothing is
-        on disk before its first entry."""
+        """Create a new session for a subagent.
+
+        Nothing is written before the first entry is appended.
+
+        Args:
+            child: id of the new session.
+            call: id of the `task` call that the subagent works on.
+            agent: name of the agent.
+        """
         assert self.path is not None, "a session that can be appended to has a file"
-        known = {
-            FOLDER: recorded_mark(self.header),
-            SPAWNED: Spawned(session=self.id, call=call, agent=agent),
+        fields = {
+            FOLDER: recorded_mark(self.header).model_dump(),
+            SPAWNED: Spawned(session=self.id, call=call, agent=agent).model_dump(),
         }
-        fields = {name: record.model_dump() for name, record in known.items()}
         header = SessionHeader(id=child, created_at=self._now(), cwd=self.cwd, **fields)
         return self._at(child_events(self.path, child), header, self._now)
 
@@ -140,22 +203,28 @@ class Session:
         *,
         cwd: Path | str | None = None,
         now: Clock = utc_now,
-        index_from: int = LEAST,
+        cache_from: int = SMALLEST_LOG,
     ) -> "Session":
-        """The session in this folder or event file. Only reads; the first append claims it for writing.
+        """Open the session in a folder or event file.
 
-        Entries are parsed when somebody looks at them. A file of `index_from` bytes gets an index beside it.
-        It works in `cwd`, where its own folder has moved there. Raises FoldlineError.
+        The first append takes the writer's lock. Entries are parsed when they are accessed.
+
+        Args:
+            cwd: current path of the working folder, if the folder was moved.
+            cache_from: minimum size, in bytes, of a log whose outlines are cached.
+
+        Raises:
+            FoldlineError: the file cannot be read, or is not a session.
         """
         events = events_file(Path(path))
         with without_gc():
-            opened = open_file(events, index_from=index_from)
+            opened = open_file(events, cache_from=cache_from)
             session = cls(
                 opened.header,
                 opened.entries,
                 log=opened.log,
                 describer=opened.describer,
-                index=opened.index,
+                cache=opened.cache,
                 damage=opened.damage,
                 now=now,
                 cwd=cwd,
@@ -165,14 +234,21 @@ class Session:
 
     @classmethod
     def from_entries(
-        cls, header: SessionHeader, entries: Iterable[Entry], *, damage: Damage = NO_DAMAGE
+        cls,
+        header: SessionHeader,
+        entries: Iterable[Entry],
+        *,
+        damage: Damage = NO_DAMAGE,
     ) -> "Session":
-        """A session to look at, such as another agent's: nothing can be appended to it."""
+        """Create a read-only session in memory.
+
+        For example, this is used for another agent's history.
+        """
         return cls(
             header,
             tuple(entries),
             damage=damage,
-            read_only=f"The session {header.id} is open for reading only: import it to continue it.",
+            read_only=IN_MEMORY.format(id=header.id),
         )
 
     async def copy(
@@ -185,44 +261,75 @@ class Session:
         until: int | None = None,
         named: bool = False,
     ) -> "Session":
-        """A new session with the same entries, indices, kept contents and outputs: a fork, or an import.
+        """Copy the session to a new one, as a fork or an import.
 
-        With `until`, only entries up to and including this index. `named`: the folder is the one it names
-        itself, and its user is in another. Raises FoldlineError where there is no such entry, or the disk
-        refused.
+        Entries keep their indices. File contents and outputs are also copied.
+
+        Args:
+            home: data folder. By default, this is `data_home()`.
+            cwd: working folder of the copy. By default, this session's folder.
+            session_id: id of the copy. By default, a new id is generated.
+            until: index of the last entry to copy. By default, all entries are copied.
+            named: whether the working folder was chosen by an imported file, not by the user.
+
+        Raises:
+            FoldlineError: there is no entry `until`, or writing to disk failed.
         """
-        outlines, count = self.entries.outlines, len(self.entries)
-        if until is not None:
-            first, last = (outlines[0].index, outlines[-1].index) if outlines else (0, NEW)
-            if not first <= until <= last:
-                there = f"has entries {first} to {last}" if outlines else "is empty"
-                raise FoldlineError(f"The session {self.id} {there}: it cannot be forked at {until}.")
-            count = self.projection.count_up_to(until)
-        upto = outlines[count - 1].index if count else NEW
+        count = self._count_until(until)
+        last = self.entries.outlines[count - 1].index if count else NEW
         named = named or self.meta().imported
-        parent = Parent(id=self.id, index=upto, foreign=min(upto, self.foreign), named=named)
+        parent = Parent(
+            id=self.id, index=last, foreign=min(last, self.foreign), named=named
+        )
         folder = self.cwd if cwd is None else cwd
-        mark = recorded_mark(self.header) if str(folder) == self.header.cwd else None
-        copy = Session.create(folder, home=home, now=now, session_id=session_id, parent=parent, mark=mark)
+        mark = None
+        if str(folder) == self.header.cwd:
+            mark = recorded_mark(self.header)
+        copy = Session.create(
+            folder, home=home, now=now, session_id=session_id, parent=parent, mark=mark
+        )
         copy.mask = self.mask
         try:
             if self.path is not None and copy.path is not None:
                 share_files(self.path.parent, copy.path.parent)
-            for start in range(0, count or 1, _COPIED_AT_A_TIME):
-                stop = min(start + _COPIED_AT_A_TIME, count)
+            for start in range(0, count or 1, _COPY_BATCH):
+                stop = min(start + _COPY_BATCH, count)
                 await copy._commit(self.entries[start:stop], durable=stop == count)
             if self.path is not None and copy.path is not None:
-                marked = [entry.child for entry in copy.entries.outlines if isinstance(entry, Subagent)]
+                marked = [
+                    entry.child
+                    for entry in copy.entries.outlines
+                    if isinstance(entry, Subagent)
+                ]
                 copy_children(self.path, copy.path, copy.id, marked)
         except BaseException as error:
-            copy.close()  # and nothing of it stays: half a session would pass for a whole one
+            # Delete the copy, because a partial session would look complete.
+            copy.close()
             if copy.path is not None:
                 shutil.rmtree(copy.path.parent, ignore_errors=True)
             if isinstance(error, OSError):
-                why = system_words(error)
-                raise FoldlineError(f"The session {self.id} cannot be copied: {why}.") from None
+                reason = system_words(error)
+                raise FoldlineError(COPY_FAILED, id=self.id, reason=reason) from None
             raise
         return copy
+
+    def _count_until(self, until: int | None) -> int:
+        """Return the number of entries up to an index, including the entry itself.
+
+        Raises:
+            FoldlineError: the index is out of range.
+        """
+        if until is None:
+            return len(self.entries)
+        outlines = self.entries.outlines
+        entries = "it is empty"
+        if outlines:
+            first = outlines[0].index
+            last = outlines[-1].index
+            if first <= until <= last:
+                return self.projection.count_up_to(until)
+            entries = f"its entries are {first} to {last}"
+        raise FoldlineError(NO_SUCH_ENTRY, id=self.id, until=until, entries=entries)
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -232,47 +339,62 @@ class Session:
 
     @property
     def foreign(self) -> int:
-        """Up to which index its entries were not written here, and may be anybody's word; `NEW` for none. All
-        of them, where it is only in memory or lay outside the data folder when it was opened."""
+        """Index of the last entry that is not trusted, because it was written elsewhere.
+
+        `NEW` if all entries are trusted. For a session in memory, this is the last entry. For a session
+        outside the data folder, it is the last entry when the session was opened.
+        """
         if self.path is None:
             return self.projection.last_index
-        brought = NEW if is_kept(data_home(), self.path) else self._opened_with
-        return max(brought, foreign_upto(self.header))
+        outside = NEW if is_kept(data_home(), self.path) else self._opened_with
+        return max(outside, foreign_upto(self.header))
 
     @property
     def moved_from(self) -> str:
-        """The folder it was held in, where it works in another one now; else empty."""
+        """Original working folder, if the folder was moved; otherwise empty."""
         return self.header.cwd if self.header.cwd != self.cwd else ""
 
     @property
     def entries(self) -> Entries:
-        """All entries in index order. For reading: only `append` adds to it."""
+        """All entries, in index order. Read-only."""
         return self.projection.entries
 
     @property
     def path(self) -> Path | None:
-        """The event file; None for a session that is only in memory. It exists from the first append on."""
+        """The session's event file, which the first append creates.
+
+        None for a session that is only in memory.
+        """
         return self._log.path if self._log else None
 
     @property
     def next_index(self) -> int:
-        """The index the next entry gets: above every index ever used here, lost records included."""
-        return max(self.projection.last_index, self._log.last_index if self._log else NEW) + 1
+        """Index of the next entry.
+
+        It is above all indices in use, including those of lost records.
+        """
+        last_in_log = self._log.last_index if self._log else NEW
+        return max(self.projection.last_index, last_in_log) + 1
 
     def meta(self) -> Meta:
-        return self._describer.meta(self._log.size if self._log else 0, str(self.damage))
+        size = self._log.size if self._log else 0
+        return self._describer.meta(size, str(self.damage))
 
     # --- writing -----------------------------------------------------------------------------------
 
     async def append(self, *entries: Entry, durable: bool = False) -> list[Entry]:
-        """Give these entries their index and time, write them, project them; gives them as stored.
+        """Append entries, and return them as stored.
 
-        An append that has begun is finished, also when the caller is cancelled (which is raised afterwards):
-        memory and disk never differ. `durable` waits for the disk.
+        Sets the entries' indices and times, writes the entries, and adds them to the projection. A
+        cancellation takes effect only after the append has finished, so that memory and disk agree.
+
+        Args:
+            durable: whether to wait until the data is on disk.
 
         Raises:
-            WriteFailed: the disk refused; what did get there is in `entries`, the rest is nowhere.
-            FoldlineError: the session is read-only, or another process writes to it.
+            WriteFailed: writing to disk failed. Entries that were written are in `entries`; the others are
+                lost.
+            FoldlineError: the session is read-only, or another process is writing to it.
         """
         if self.read_only:
             raise FoldlineError(self.read_only)
@@ -282,7 +404,9 @@ class Session:
             self._appending = asyncio.Lock()
         return await finished(self._append(entries, durable, self._appending))
 
-    async def _append(self, entries: Sequence[Entry], durable: bool, turn: "asyncio.Lock") -> list[Entry]:
+    async def _append(
+        self, entries: Sequence[Entry], durable: bool, turn: "asyncio.Lock"
+    ) -> list[Entry]:
         async with turn:
             at = self._now()
             numbered = [
@@ -296,7 +420,9 @@ class Session:
         stored = [self._masked(entry) for entry in numbered]
         entries = [entry for entry, _ in stored]
         try:
-            places = await self._log.append(entries, durable, [line for _, line in stored])
+            places = await self._log.append(
+                entries, durable, [line for _, line in stored]
+            )
         except WriteFailed as failure:
             self._project(entries[: failure.written], failure.places)
             raise
@@ -307,61 +433,104 @@ class Session:
         line = dump_entry(entry)
         written = line.decode()
         masked = self.mask(written)
-        return (entry, line) if masked == written else (parse_entry(masked), masked.encode())
+        if masked == written:
+            return entry, line
+        return parse_entry(masked), masked.encode()
 
     @property
     def progress(self) -> Progress | None:
-        """How far the file was read, to continue from there; None where its end is torn, or there is none."""
+        """Progress at the end of the file.
+
+        None if there is no file, or if the last line has no line end.
+        """
         return self._log.settled if self._log else None
 
     def take_in(self, written: Sequence[Entry]) -> None:
-        """Take in what somebody else has written to the file, as `history.follower` reads it."""
+        """Add entries that another process has written to the file.
+
+        `history.follower` has read these entries.
+        """
         for entry in written:
             self.projection.append(entry)
-            self._noted(entry)
+            self._notify(entry)
 
     def _project(self, written: Sequence[Entry], places: Sequence[ByteRange]) -> None:
         entries = self.entries
-        assert isinstance(entries, StoredEntries), "a session that can be appended to is stored"
+        assert isinstance(entries, StoredEntries), (
+            "a session that can be appended to is stored"
+        )
         for entry, place in zip(written, places, strict=True):
-            entries.written(entry, place)
+            entries.add_written(entry, place)
             self.projection.follow()
-            self._noted(entry)
+            self._notify(entry)
 
-    def _noted(self, entry: Entry) -> None:
+    def _notify(self, entry: Entry) -> None:
         self._describer.add(entry)
         for listener in self.on_append:
             listener(entry)
 
     def claim(self) -> None:
-        """Become the one writer now, rather than at the first append. Raises FoldlineError."""
+        """Take the writer's lock before the first append.
+
+        Raises:
+            FoldlineError: another process is writing, or has written since the file was read.
+        """
         if self.read_only or self._log is None:
             raise FoldlineError(self.read_only)
         self._log.claim()
 
     def close(self) -> None:
-        """Let other processes write to the session. Reading still works; an append claims it again."""
+        """Release the writer's lock.
+
+        The session can still be read. The next append takes the lock again.
+        """
         if self._log is not None:
             self._log.close()
 
     def save_meta(self) -> None:
-        """Write the snapshot for lists, and the index, beside the history. One that cannot be written is no
-        loss."""
-        if self._log is None or not self._log.exists:
-            return
-        save_snapshot(self._log.path, self.meta())
+        """Write the snapshot for lists and the outline cache.
+
+        Disk errors are ignored.
+        """
+        self.save_snapshot()
+        write_cache = self.prepare_cache()
+        if write_cache is not None:
+            write_cache()
+
+    def save_snapshot(self) -> None:
+        """Write the snapshot for lists."""
+        if self._log is not None and self._log.exists:
+            save_snapshot(self._log.path, self.meta())
+
+    def prepare_cache(self) -> Callable[[], None] | None:
+        """Return a function that writes the outline cache.
+
+        Returns None if the cache is up to date.
+
+        The function takes 0.15 s for 100,000 entries. It may run in another thread while entries are
+        appended.
+        """
         entries = self.entries
-        if self._index is not None and self._log.settled is not None and isinstance(entries, StoredEntries):
-            self._index.save(entries, self._log.settled, self._describer.meta())
+        progress = self.progress
+        if self._cache is None or progress is None:
+            return None
+        if not isinstance(entries, StoredEntries) or not self._cache.is_due(progress):
+            return None
+        return partial(
+            self._cache.save, entries, len(entries), progress, self._describer.meta()
+        )
 
 
 UNSENT: Final = "unsent.json"
-"""Beside the events of a session, and gone once it was given back."""
+"""Name of the file for unsent prompts in a session's folder.
+
+The file is deleted after the prompts have been restored.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """Prompts that waited, in order, and the text that was being written."""
+    """The prompts in the queue, in order, and the text in the editor."""
 
     queued: tuple[str, ...] = ()
     draft: str = ""
@@ -371,19 +540,27 @@ class Unsent:
 
 
 def keep_unsent(folder: Path, unsent: Unsent) -> None:
-    """Keep it in the folder of a session, where that is on disk. Raises OSError."""
+    """Store unsent prompts in a session's folder, if the folder exists.
+
+    Raises:
+        OSError: writing to disk failed.
+    """
     if unsent and folder.is_dir():
-        data = json.dumps({"queued": unsent.queued, "draft": unsent.draft}, ensure_ascii=False)
+        data = json.dumps(
+            {"queued": unsent.queued, "draft": unsent.draft}, ensure_ascii=False
+        )
         put_private(folder / UNSENT, data.encode("utf-8", "surrogatepass"))
 
 
 def take_unsent(folder: Path) -> Unsent:
-    """What was kept there, once. A file that is none of ours gives nothing, and stays."""
+    """Restore unsent prompts, and delete their file.
+
+    A malformed file is ignored, but not deleted.
+    """
     path = folder / UNSENT
     try:
-        kept = json.loads(read_regular(path))
-        queued, draft = kept["queued"], kept["draft"]
-        unsent = Unsent(tuple(map(str, queued)), str(draft))
+        data = json.loads(read_regular(path))
+        unsent = Unsent(tuple(map(str, data["queued"])), str(data["draft"]))
         path.unlink()
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Unsent()
@@ -394,7 +571,10 @@ _T = TypeVar("_T")
 
 
 async def finished(work: Coroutine[None, None, _T]) -> _T:
-    """The result of the work, which a cancel does not stop: the cancel is raised once it has ended."""
+    """Await a coroutine until it has finished, even if the caller is cancelled.
+
+    The cancellation is raised afterwards.
+    """
     import asyncio
 
     task = asyncio.ensure_future(work)

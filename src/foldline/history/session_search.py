@@ -1,8 +1,8 @@
-"""Search across all sessions: what was ever said on this machine, found again, and in which session.
+"""Full-text search across all sessions.
 
-Nothing is kept between two searches. Event files are read from their ends, the newest session first. The
-bytes of most blocks tell that they hold nothing; whether a record matches is decided on its text, in any
-script (docs/decisions/0018-search-across-sessions.md).
+There is no index. The newest session is read first, and each event file is read from its end. Most blocks are
+excluded by looking at their bytes. The text of all other records is compared with the query
+(docs/decisions/0018-search-across-sessions.md).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from foldline.context.moments import entry_text
-from foldline.context.text_search import Query, casefolded, excerpt, marks, parse_query
 from foldline.data import EVENTS
 from foldline.files import opened
+from foldline.past.moments import entry_text
 from foldline.protocol import (
     AssistantMessage,
     Entry,
@@ -27,88 +26,107 @@ from foldline.protocol import (
     UserMessage,
 )
 from foldline.sequences import grouped
+from foldline.text.search import Query, casefolded, excerpt, marks, parse_query
 
-from .catalog import SessionInfo, list_sessions, read_snapshot, rebuilt
+from .catalog import SessionInfo, list_sessions, rebuilt
 from .children import tree_of
 from .log import BLANK, entry_in
-from .search import ByteFilter, MessageKind, fused_scores
+from .search import ByteFilter, MessageKind, best_first
 
-_AT_A_TIME = 2**20
-"""Bytes of an event file that are looked at before anybody is asked whether to go on."""
+_BLOCK_BYTES = 2**20
+"""Number of bytes that are read from an event file between two checks of `stopped`."""
 _PER_SESSION = 20
-"""Matches of one session that are looked at: more of them say nothing new about it."""
-_SHOWN = 5
-"""Hits of one session that are given."""
-_RECALL = ("history_search", "history_read")
-"""Tools that only repeat what the session says elsewhere."""
+"""Number of matches after which the search of a session stops."""
+_MOST_HITS = 5
+"""Maximum number of hits per session in a result.
+
+Further hits are only counted.
+"""
+_RECALL_TOOLS = ("history_search", "history_read")
+"""Tools whose results only repeat other entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionHit:
-    """One entry that matches."""
+    """An entry that matches a query."""
 
     index: int
     kind: str
     """The entry's type: `user`, `assistant`, `tool_result`, `title` or `revert`."""
     line: int
-    """The line of the match in what the entry says, counted from 1."""
+    """Line number of the match in the entry's text, counted from 1."""
     excerpt: str
-    """The text around the match, on one line."""
+    """Text around the match, joined to one line."""
     marks: Sequence[tuple[int, int]]
-    """What matches in it: characters from, to."""
+    """Start and end of each match in the excerpt, as character positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionHits:
-    """A session, and what matches in it."""
+    """A session that contains matching entries."""
 
     path: Path
-    """Its event file."""
+    """The session's event file."""
     id: str
-    """Of a subagent's session, behind that of its parent: `ID/CHILD`."""
+    """Id of the session.
+
+    For a subagent's session, this is `ID/CHILD`, which begins with the parent's id.
+    """
     cwd: str
     title: str
-    """As lists show it; empty where nothing was said yet."""
+    """Title as shown in lists. Empty before the first prompt."""
     updated_at: datetime
     archived: bool
     hits: Sequence[SessionHit]
-    """Best first; some of them, where there are many."""
+    """The hits, best first; may be incomplete."""
     total: int
-    """How many entries were found to match."""
+    """Number of matching entries found."""
     more: bool
-    """Whether there may be more than `total`."""
+    """Whether there may be more matching entries."""
 
     @property
     def root(self) -> Path:
-        """The event file of the session that lists show: of a subagent's, that which it belongs to."""
+        """Event file of the topmost ancestor session."""
         return self.path.parents[2 * self.id.count("/")] / EVENTS
 
 
 @dataclass(frozen=True, slots=True)
 class SessionsFound:
+    """The result of a search across sessions."""
+
     sessions: Sequence[SessionHits]
-    """Best first, no more than were asked for."""
+    """The sessions, best first, up to the limit."""
     complete: bool
-    """Whether these are all. Otherwise the oldest matches were left out, or sessions beyond the limit."""
+    """Whether the result is complete.
+
+    False if old matches, or sessions beyond the limit, are missing.
+    """
 
 
-class _Match(NamedTuple):
+class _SessionMatch(NamedTuple):
     info: SessionInfo
-    """Of the session, or of the one whose subagent said it."""
+    """The session in the list.
+
+    For a subagent's entry, this is the topmost parent session.
+    """
     path: Path
     hit: SessionHit
-    whole: bool
-    """Whether it holds the query as it was written."""
+    is_exact: bool
+    """Whether the entry contains the query as it was typed."""
     relevance: float
 
 
 def sessions_to_search(home: Path, cwd: Path | str | None = None) -> list[SessionInfo]:
-    """Those of a folder, or all that can be read, archived ones, too; the one last written to first. Raises
-    FoldlineError where they cannot be listed."""
+    """List readable sessions, most recently used first.
+
+    Archived sessions are included.
+
+    Raises:
+        FoldlineError: the sessions cannot be listed.
+    """
     infos = [*list_sessions(home, cwd), *list_sessions(home, cwd, archived=True)]
-    return sorted(
-        (info for info in infos if info.readable), key=lambda info: info.meta.updated_at, reverse=True
-    )
+    readable = [info for info in infos if info.readable]
+    return sorted(readable, key=lambda info: info.meta.updated_at, reverse=True)
 
 
 def search_sessions(
@@ -120,112 +138,142 @@ def search_sessions(
     on_session: Callable[[SessionInfo], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> SessionsFound:
-    """Those with an entry in which every word and "quoted phrase" of the query occurs, best first.
+    """Find sessions with entries that match a query.
 
-    Blocks, for a thread. Of very many matches, the newest are looked at.
+    An entry matches if it contains every word and every "quoted phrase" in the query. If there are very many
+    matches, only the newest ones are ranked. This function blocks, so call it in another thread.
 
     Args:
-        sessions: the newest first; their subagents are searched with them.
-        on_session: hears of each before it is searched.
-        stopped: once it is true, the search gives up: its answer is of no use then.
+        sessions: sessions to search, newest first, together with their subagents.
+        limit: maximum number of sessions to return.
+        kind: type of message to search. By default, all types are searched.
+        on_session: called with each session before it is searched.
+        stopped: called frequently. As soon as it returns true, the search stops with an incomplete result.
     """
-    asked = parse_query(query)
-    matches: list[_Match] = []
-    complete = True
-    for info in sessions if asked.terms else ():
+    parsed_query = parse_query(query)
+    matches: list[_SessionMatch] = []
+    is_complete = True
+    for info in sessions if parsed_query.terms else ():
         on_session(info)
         for path in tree_of(info.path):
-            entries = _matching(path, asked, kind, stopped)
-            newest = islice(entries, _PER_SESSION)
-            # Where an index was written twice, what stands first is the entry.
-            matches += {found[0].index: _match(info, path, *found, asked) for found in newest}.values()
-        complete = not stopped() and len(matches) < _PER_SESSION * limit
-        if not complete:
+            entries = _matching_entries(path, parsed_query, kind, stopped)
+            by_index: dict[int, _SessionMatch] = {}
+            for entry, text in islice(entries, _PER_SESSION):
+                # If an index was written twice, the first record is the valid one. It is read last.
+                by_index[entry.index] = _match(info, path, entry, text, parsed_query)
+            matches += by_index.values()
+        is_complete = not stopped() and len(matches) < _PER_SESSION * limit
+        if not is_complete:
             break
-    newest_first = range(len(matches))
-    scores = fused_scores([-at for at in sorted(newest_first, key=lambda at: -matches[at].relevance)])
-    ranked = sorted(newest_first, key=lambda at: (not matches[at].whole, -scores[-at]))
-    by_path = grouped((matches[at].path, matches[at]) for at in ranked)
-    found = [_hits(own) for own in list(by_path.values())[:limit]]
-    return SessionsFound(found, complete and len(by_path) <= limit)
+    by_path = grouped((match.path, match) for match in best_first(matches))
+    results = [_hits(own_matches) for own_matches in islice(by_path.values(), limit)]
+    return SessionsFound(results, is_complete and len(by_path) <= limit)
 
 
-def _matching(
-    path: Path, asked: Query, kind: MessageKind | None, stopped: Callable[[], bool]
+def _matching_entries(
+    path: Path, query: Query, kind: MessageKind | None, stopped: Callable[[], bool]
 ) -> Iterator[tuple[Entry, str]]:
-    """The entries of an event file that match, the newest first, and what they say."""
-    sieve = ByteFilter(asked.terms)
+    """Yield matching entries with their text, newest first."""
+    sieve = ByteFilter(query.terms)
     for lines in _blocks_from_the_end(path):
         if stopped():
             return
         if not sieve.lets_through(lines):
             continue
         for line in reversed(lines.split(b"\n")):
-            entry = entry_in(line.strip(BLANK)) if sieve.lets_through(line) else None
-            if entry is not None and kind in (None, entry.type):
-                text = searchable_text(entry)
-                if text and asked.matches(casefolded(text)):
-                    yield entry, text
+            if not sieve.lets_through(line):
+                continue
+            entry = entry_in(line.strip(BLANK))
+            if entry is None or kind not in (None, entry.type):
+                continue
+            text = searchable_text(entry)
+            if text and query.matches(casefolded(text)):
+                yield entry, text
 
 
 def _blocks_from_the_end(path: Path) -> Iterator[bytes]:
-    """Whole lines of a file, many at once; none of what cannot be read."""
+    """Yield blocks of complete lines, the last block first.
+
+    The iteration ends at the first read error.
+    """
     try:
         with opened(path) as file:
             end = file.seek(0, 2)
-            begun: list[bytes] = []  # pieces of a line that begins before them, the last piece first
+            # Pieces of a line that begins before the current block, the last piece first.
+            pieces: list[bytes] = []
             while end > 0:
-                start = max(0, end - _AT_A_TIME)
+                start = max(0, end - _BLOCK_BYTES)
                 file.seek(start)
                 block = file.read(end - start)
                 end = start
-                first, newline, lines = block.partition(b"\n") if start else (b"", b"\n", block)
-                if not newline:
-                    begun.append(block)
+                first_piece, newline, lines = block.partition(b"\n")
+                if start == 0:
+                    lines = block
+                elif not newline:
+                    pieces.append(block)
                     continue
-                yield b"".join([lines, *reversed(begun)])
-                begun = [first]
+                yield b"".join([lines, *reversed(pieces)])
+                pieces = [first_piece]
     except OSError:
         return
 
 
 def searchable_text(entry: Entry) -> str:
-    """What of an entry can be found; empty where nothing. Summaries only repeat, and system prompts and
-    instruction files are in every session."""
+    """Return an entry's searchable text.
+
+    Returns an empty string for summaries, because they repeat other entries, and for system prompts and
+    instruction files, because every session has them.
+    """
     match entry:
         case Title():
             return entry.title
-        case ToolResultMessage() if entry.name in _RECALL:
+        case ToolResultMessage() if entry.name in _RECALL_TOOLS:
             return ""
         case UserMessage() | AssistantMessage() | ToolResultMessage() | Revert():
-            return entry_text(entry, without_calls=_RECALL) or ""
+            return entry_text(entry, without_calls=_RECALL_TOOLS) or ""
         case _:
             return ""
 
 
-def _match(info: SessionInfo, path: Path, entry: Entry, text: str, asked: Query) -> _Match:
+def _match(
+    info: SessionInfo, path: Path, entry: Entry, text: str, query: Query
+) -> _SessionMatch:
     lowered = casefolded(text)
-    shown = excerpt(text, lowered, max(0, asked.place_in(lowered)))
-    hit = SessionHit(entry.index, entry.type, shown.line, shown.text, marks(shown.text, asked))
-    return _Match(info, path, hit, asked.whole in lowered, asked.relevance(lowered))
+    place = max(0, query.place_in(lowered))
+    shown = excerpt(text, lowered, place)
+    hit = SessionHit(
+        index=entry.index,
+        kind=entry.type,
+        line=shown.line,
+        excerpt=shown.text,
+        marks=marks(shown.text, query),
+    )
+    return _SessionMatch(
+        info=info,
+        path=path,
+        hit=hit,
+        is_exact=query.phrase in lowered,
+        relevance=query.relevance(lowered),
+    )
 
 
-def _hits(matching: Sequence[_Match]) -> SessionHits:
-    """All of one session, best first."""
-    info, path = matching[0].info, matching[0].path
+def _hits(matches: Sequence[_SessionMatch]) -> SessionHits:
+    """Return one session's hits, best first."""
+    info = matches[0].info
+    path = matches[0].path
     meta = info.meta
     if path != info.path:
-        with suppress(FoldlineError):  # of a subagent whose header is torn, what its parent's says
-            meta = rebuilt(path, read_snapshot(path))
-    below = path.relative_to(info.path.parent).parts[1::2]
+        with suppress(FoldlineError):  # if its header is damaged, show the parent's
+            meta = rebuilt(path)
+    child_ids = path.relative_to(info.path.parent).parts[1::2]
     return SessionHits(
         path=path,
-        id="/".join((info.id, *below)),
+        id="/".join((info.id, *child_ids)),
         cwd=meta.cwd,
         title=meta.title,
         updated_at=meta.updated_at,
         archived=info.archived,
-        hits=[match.hit for match in matching[:_SHOWN]],
-        total=len(matching),
-        more=len(matching) >= _PER_SESSION,
+        hits=[match.hit for match in matches[:_MOST_HITS]],
+        total=len(matches),
+        more=len(matches) >= _PER_SESSION,
     )

@@ -1,4 +1,7 @@
-"""The entries of a session that is on disk: all of them at hand, few of them in memory."""
+"""A session's entries on disk, with a cache of parsed entries.
+
+The size of the cache is limited.
+"""
 
 import gc
 import threading
@@ -12,16 +15,6 @@ from io import FileIO
 from pathlib import Path
 from typing import NamedTuple, Self, overload
 
-from foldline.context.outline import (
-    CompactionOutline,
-    Entries,
-    MessageOutline,
-    OtherOutline,
-    Outline,
-    RequestOutline,
-    message_in,
-    outline_of,
-)
 from foldline.files import open_regular
 from foldline.protocol import (
     AssistantMessage,
@@ -38,25 +31,48 @@ from foldline.protocol import (
     Unknown,
     UserMessage,
     Written,
-    parse_entry,
     text_parts,
 )
+from foldline.view.outline import (
+    CompactionOutline,
+    Entries,
+    MessageOutline,
+    OtherOutline,
+    Outline,
+    RequestOutline,
+    WrittenOutline,
+    message_in,
+    outline_of,
+)
 
-from .log import ByteRange
+from .log import ByteRange, entry_in
 
+UNREADABLE = "[foldline: entry {index} can no longer be read: another program changed the session file]"
 ROOM = 8 * 1024 * 1024
-"""Bytes of records that are kept parsed, twice the largest window. In memory they take two and a half times
-that: one sign beyond Latin-1 makes a text twice as wide."""
+"""Maximum size of the cache of parsed entries, counted in bytes of their records.
+
+The least recently used entries are dropped. In memory, parsed entries take up to 2.5 times this size, because
+a single non-Latin-1 character doubles the memory that a string needs.
+"""
 
 
 class Records:
-    """The records of one file. Its handle stays open: what is read later is of the file that was opened."""
+    """The records of one file, which are read on access.
 
-    def __init__(self, path: Path, file: FileIO | None = None, *, room: int = ROOM) -> None:
-        """`file` is the open file at `path`; without it, that is opened at the first look."""
+    Parsed entries are cached, up to a limit. The file stays open, so that all reads use the same file, even
+    if another file takes its place.
+    """
+
+    def __init__(
+        self, path: Path, file: FileIO | None = None, *, room: int = ROOM
+    ) -> None:
+        """Prepare to read records from `file`.
+
+        Without `file`, `path` is opened at the first read.
+        """
         self._path = path
         self._room = room
-        self._kept: OrderedDict[int, tuple[Entry, int]] = OrderedDict()
+        self._cached: OrderedDict[int, tuple[Entry, int]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
         self._file: FileIO | None = None
@@ -64,36 +80,42 @@ class Records:
             self._use(file)
 
     def __len__(self) -> int:
-        """How many entries are kept."""
-        return len(self._kept)
+        """Return the number of parsed entries in memory."""
+        return len(self._cached)
 
     @property
     def size(self) -> int:
-        """Bytes of their records."""
+        """Total size of the records of all entries in memory, in bytes."""
         return self._size
 
-    def kept(self, index: int) -> Entry | None:
-        """The entry, where it is in memory."""
+    def cached(self, index: int) -> Entry | None:
+        """Return an entry if it is in memory."""
         with self._lock:
-            found = self._kept.get(index)
-            if found is None:
+            item = self._cached.get(index)
+            if item is None:
                 return None
-            self._kept.move_to_end(index)
-            return found[0]
+            self._cached.move_to_end(index)
+            return item[0]
 
-    def keep(self, entry: Entry, place: ByteRange, *, if_there_is_room: bool = False) -> None:
-        """Keep what was parsed, or just written, in place of what nobody looked at for longest."""
+    def keep(
+        self, entry: Entry, place: ByteRange, *, if_there_is_room: bool = False
+    ) -> None:
+        """Keep an entry in memory, and drop the least recently used entries."""
         with self._lock:
-            if entry.index in self._kept or (if_there_is_room and self._size + place.length > self._room):
+            is_full = self._size + place.length > self._room
+            if entry.index in self._cached or (if_there_is_room and is_full):
                 return
-            self._kept[entry.index] = entry, place.length
+            self._cached[entry.index] = entry, place.length
             self._size += place.length
-            while self._size > self._room and len(self._kept) > 1:
-                _, (_, length) = self._kept.popitem(last=False)
+            while self._size > self._room and len(self._cached) > 1:
+                _, (_, length) = self._cached.popitem(last=False)
                 self._size -= length
 
     def read(self, place: ByteRange) -> bytes:
-        """The bytes there, fewer where the file has become shorter or unreadable."""
+        """Read a byte range.
+
+        Returns fewer bytes if the file is too short, and no bytes if it is unreadable.
+        """
         with self._lock:
             try:
                 file = self._file or self._use(FileIO(open_regular(self._path), "rb"))
@@ -108,15 +130,6 @@ class Records:
         return file
 
 
-def parsed(record: bytes, index: int) -> Entry | None:
-    """The entry of a record, where it is the one with this index."""
-    try:
-        entry = parse_entry(record)
-    except (ValueError, RecursionError):
-        return None
-    return entry if entry.index == index else None
-
-
 def _read_all(file: FileIO, length: int) -> bytes:
     pieces = []
     while length > 0 and (piece := file.read(length)):
@@ -125,33 +138,40 @@ def _read_all(file: FileIO, length: int) -> bytes:
     return b"".join(pieces)
 
 
-_MANY = 20_000
-"""Objects kept from which on looking at them again would be felt."""
+_MANY_OBJECTS = 20_000
+"""New objects are excluded from later garbage collections if there are more than this number."""
 
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """Within it, cycles are not collected: none are made, and looking for them took more than half the time.
-    What is made by the hundred thousand is not looked at later either, which would stop the screen."""
+    """Disable the garbage collector while many objects without cycles are created.
+
+    The collector would take more than half of the time. If very many new objects were created, they are also
+    excluded from later collections, because scanning them would freeze the screen.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        made, _, _ = gc.get_count()
-        if made > _MANY:
+        new_objects, _, _ = gc.get_count()
+        if new_objects > _MANY_OBJECTS:
             gc.freeze()
         if was_enabled:
             gc.enable()
 
 
-_BLOCK = 1024 * 1024
-"""Bytes that are read at a time where many entries are read in order."""
-_NOWHERE = -1
+_RUN_BYTES = 1024 * 1024
+"""Maximum number of bytes that are read at once, for consecutive entries."""
+_NOT_ON_DISK = -1
+"""The offset that marks an entry as being only in memory."""
 
 
-class _Block(NamedTuple):
-    """Entries by position, and where they stand."""
+class _RecordRun(NamedTuple):
+    """Consecutive entries, with their byte range in the file.
+
+    The entries are those from `start` up to, but not including, `stop`.
+    """
 
     start: int
     stop: int
@@ -159,53 +179,73 @@ class _Block(NamedTuple):
 
     @property
     def on_disk(self) -> bool:
-        """Not what was only foreseen: that is one entry, which stands nowhere."""
+        """Whether the entries are on disk.
+
+        A run in memory has only one entry.
+        """
         return self.place.offset >= 0
 
 
 class StoredEntries(Entries):
-    """Entries by their place in the file, parsed when they are looked at; short markers stay as they are.
+    """The entries of a session, which are read and parsed on access.
 
-    One that can no longer be read, because somebody changed the file, is replaced by a stand-in of its type
-    that says so; the projection, which needs its outline only, does not change.
+    Only outlines, byte ranges and markers stay in memory. Markers are short.
+
+    If another program has changed the file, an unreadable entry is replaced with a placeholder of the same
+    type. The projection uses only outlines, so it does not change.
     """
 
     def __init__(self, records: Records) -> None:
         self.outlines = []
         self._records = records
-        self._offsets, self._lengths = array("q"), array("q")
-        self._held: dict[int, Entry] = {}
-        """By index, those that are nowhere on disk: what was only foreseen."""
+        self._offsets = array("q")
+        self._lengths = array("q")
+        self._unwritten: dict[int, Entry] = {}
+        """Entries that are only in memory, by index.
 
-    def known(self, outlines: Iterable[Outline], places: Iterable[ByteRange]) -> None:
-        """Add entries that stand in the file, without looking at them."""
+        For example, these are the entries of a planned compaction.
+        """
+
+    def extend(self, outlines: Iterable[Outline], places: Iterable[ByteRange]) -> None:
+        """Add entries that are in the file, given their outlines.
+
+        The entries themselves are not read.
+        """
         for offset, length in places:
             self._offsets.append(offset)
             self._lengths.append(length)
-        self.outlines.extend(outlines)  # last: a thread that reads goes by how many these are
+        # This must be last, because other threads derive the length from the outlines.
+        self.outlines.extend(outlines)
 
-    def found(self, entry: Entry, place: ByteRange) -> None:
-        """Add an entry just read from the file. It is kept while there is room."""
-        self.known((outline_of(entry),), (place,))
+    def add_read(self, entry: Entry, place: ByteRange) -> None:
+        """Add an entry that has just been read from the file.
+
+        The entry is kept in memory if there is space.
+        """
+        self.extend((outline_of(entry),), (place,))
         self._records.keep(entry, place, if_there_is_room=True)
 
-    def written(self, entry: Entry, place: ByteRange) -> None:
-        """Add an entry just written to the file. Raises ValueError where its index comes not next."""
-        self._comes_next(entry)
-        self.known((outline_of(entry),), (place,))
+    def add_written(self, entry: Entry, place: ByteRange) -> None:
+        """Add an entry that has just been written to the file.
+
+        Raises:
+            ValueError: its index is not the next one.
+        """
+        self._check_order(entry)
+        self.extend((outline_of(entry),), (place,))
         self._records.keep(entry, place)
 
     def append(self, entry: Entry) -> None:
-        self._comes_next(entry)
-        self.known((outline_of(entry),), (ByteRange(_NOWHERE, 0),))
-        self._held[entry.index] = entry
+        self._check_order(entry)
+        self.extend((outline_of(entry),), (ByteRange(_NOT_ON_DISK, 0),))
+        self._unwritten[entry.index] = entry
 
     def place(self, position: int) -> ByteRange:
         return ByteRange(self._offsets[position], self._lengths[position])
 
     def message(self, outline: MessageOutline) -> BaseMessage:
         index = outline.index
-        entry = self._held.get(index) or self._records.kept(index)
+        entry = self._in_memory(index)
         if entry is None:
             entry = self._entry(bisect_left(self.outlines, index, key=_index))
         return message_in(entry, outline)
@@ -215,8 +255,9 @@ class StoredEntries(Entries):
 
     def __iter__(self) -> Iterator[Entry]:
         position = 0
-        while position < len(self):  # what is appended during it belongs to it, as to a list
-            for entry in self._run(position, len(self)):
+        # As in a list, entries appended during the iteration are included.
+        while position < len(self):
+            for entry in self._entries(position, len(self)):
                 position += 1
                 yield entry
 
@@ -233,77 +274,108 @@ class StoredEntries(Entries):
             return self._entry(range(len(self))[place])
         start, stop, step = place.indices(len(self))
         if step == 1:
-            return list(self._run(start, stop))
-        return [self._entry(position, keep=False) for position in range(start, stop, step)]
+            return list(self._entries(start, stop))
+        return [
+            self._entry(position, keep=False) for position in range(start, stop, step)
+        ]
 
     def __copy__(self) -> Self:
-        other = type(self)(self._records)
-        other.outlines = list(self.outlines)
-        other._offsets, other._lengths = self._offsets[:], self._lengths[:]
-        other._held = dict(self._held)
-        return other
+        copy = type(self)(self._records)
+        copy.outlines = list(self.outlines)
+        copy._offsets = self._offsets[:]
+        copy._lengths = self._lengths[:]
+        copy._unwritten = dict(self._unwritten)
+        return copy
 
-    def sifted(self, may_count: Callable[[bytes], bool]) -> Iterator[tuple[int, Entry]]:
-        """Positions and entries in order, without those whose records do not count: `may_count` is asked of
-        many records at once, and of each where it says yes."""
-        for block in self._blocks(0, len(self)):
-            records = self._read(block)
-            if block.on_disk and not may_count(records):
+    def sifted(self, may_match: Callable[[bytes], bool]) -> Iterator[tuple[int, Entry]]:
+        """Yield entries that may match, with their positions.
+
+        Other records are not parsed.
+
+        Args:
+            may_match: called with the bytes of many records and, if it returns true, with each record.
+        """
+        for run in self._runs(0, len(self)):
+            records = self._read(run)
+            if run.on_disk and not may_match(records):
                 continue
-            for position in range(block.start, block.stop):
-                record = self._record(position, block, records)
-                if not block.on_disk or may_count(record):
+            for position in range(run.start, run.stop):
+                record = self._record(position, run, records)
+                if not run.on_disk or may_match(record):
                     yield position, self._entry(position, record, keep=False)
 
-    def _run(self, start: int, stop: int) -> Iterator[Entry]:
-        """These entries in order, read in blocks. What is in memory for others stays there."""
-        for block in self._blocks(start, stop):
-            wanted = any(self._must_be_read(position) for position in range(block.start, block.stop))
-            records = self._read(block) if wanted else b""
-            for position in range(block.start, block.stop):
-                yield self._entry(position, self._record(position, block, records), keep=False)
+    def _entries(self, start: int, stop: int) -> Iterator[Entry]:
+        """Yield entries in order, reading many at a time.
 
-    def _blocks(self, start: int, stop: int) -> "Iterator[_Block]":
+        The entries that are read do not replace those in the cache.
+        """
+        for run in self._runs(start, stop):
+            positions = range(run.start, run.stop)
+            records = b""
+            if any(map(self._must_be_read, positions)):
+                records = self._read(run)
+            for position in positions:
+                yield self._entry(
+                    position, self._record(position, run, records), keep=False
+                )
+
+    def _runs(self, start: int, stop: int) -> Iterator[_RecordRun]:
         while start < stop:
             begin = self._offsets[start]
             end = start + 1
-            while begin >= 0 and end < stop and self._offsets[end] >= 0 and self._end(end) - begin <= _BLOCK:
+            while end < stop and self._continues_run(begin, end):
                 end += 1
-            yield _Block(start, end, ByteRange(begin, self._end(end - 1) - begin))
+            length = self._end(end - 1) - begin
+            yield _RecordRun(start, end, ByteRange(begin, length))
             start = end
 
-    def _read(self, block: "_Block") -> bytes:
-        return self._records.read(block.place) if block.on_disk else b""
+    def _continues_run(self, begin: int, position: int) -> bool:
+        are_on_disk = begin >= 0 and self._offsets[position] >= 0
+        return are_on_disk and self._end(position) - begin <= _RUN_BYTES
 
-    def _record(self, position: int, block: "_Block", records: bytes) -> bytes:
-        start = self._offsets[position] - block.place.offset
+    def _read(self, run: _RecordRun) -> bytes:
+        return self._records.read(run.place) if run.on_disk else b""
+
+    def _record(self, position: int, run: _RecordRun, records: bytes) -> bytes:
+        start = self._offsets[position] - run.place.offset
         return records[start : start + self._lengths[position]]
 
     def _end(self, position: int) -> int:
         return self._offsets[position] + self._lengths[position]
 
+    def _in_memory(self, index: int) -> Entry | None:
+        return self._unwritten.get(index) or self._records.cached(index)
+
     def _must_be_read(self, position: int) -> bool:
         outline = self.outlines[position]
-        return isinstance(outline, Readable) and self._records.kept(outline.index) is None
+        if not isinstance(outline, Readable):
+            return False
+        return self._records.cached(outline.index) is None
 
-    def _entry(self, position: int, record: bytes | None = None, *, keep: bool = True) -> Entry:
-        """The entry at this position, from its record where that was read already."""
+    def _entry(
+        self, position: int, record: bytes | None = None, *, keep: bool = True
+    ) -> Entry:
+        """Return the entry at a position.
+
+        Args:
+            record: the entry's record, if it has already been read.
+        """
         outline = self.outlines[position]
         if not isinstance(outline, Readable):
             return outline
-        index = outline.index
-        entry = self._held.get(index) or self._records.kept(index)
-        if entry is None:
-            place = self.place(position)
-            entry = parsed(record or self._records.read(place), index)
-            if entry is None or not _is_of(outline, entry):
-                return stand_in(outline)
-            self._records.keep(entry, place, if_there_is_room=not keep)
+        entry = self._in_memory(outline.index)
+        if entry is not None:
+            return entry
+        place = self.place(position)
+        entry = entry_in(record or self._records.read(place))
+        if entry is None or not _is_of(outline, entry):
+            return placeholder(outline)
+        self._records.keep(entry, place, if_there_is_room=not keep)
         return entry
 
 
 Readable = MessageOutline | RequestOutline | CompactionOutline | OtherOutline
-"""Outlines whose entries are read from the file."""
+"""Types of outlines whose entries are read from the file."""
 
 
 def _index(outline: Outline) -> int:
@@ -311,60 +383,85 @@ def _index(outline: Outline) -> int:
 
 
 def _is_of(outline: Readable, entry: Entry) -> bool:
+    """Return whether an entry matches an outline."""
+    if entry.index != outline.index:
+        return False
     match outline:
         case MessageOutline():
             return entry.type == outline.type
         case RequestOutline():
             return entry.type == "request"
         case CompactionOutline():
-            return isinstance(entry, Compaction) and len(entry.written) == len(outline.written)
+            if not isinstance(entry, Compaction):
+                return False
+            return len(entry.written) == len(outline.written)
         case OtherOutline():
             return True
 
 
-def stand_in(outline: Readable) -> Entry:
-    """An entry of the same type, index and calls for one that can no longer be read, so that nothing around
-    it changes. Its text says why."""
+def placeholder(outline: Readable) -> Entry:
+    """Return a placeholder for an entry that cannot be read.
+
+    The placeholder has the same type, index and calls, so that the neighbouring entries stay valid. Its text
+    states the reason.
+    """
     index = outline.index
-    words = f"[foldline: entry {index} can no longer be read: the session file was changed by something else]"
+    text = UNREADABLE.format(index=index)
     match outline:
         case MessageOutline():
-            return _stand_in_message(outline, words)
+            return _placeholder_message(outline, text)
         case RequestOutline():
-            return RequestRecord(index=index, digest="", model=outline.model, dialect=outline.dialect)
-        case CompactionOutline():
-            head = tuple(
-                piece
-                if isinstance(piece, Kept)
-                else Written(
-                    message=_stand_in_message(piece.message, words), covers=piece.covers, inputs=piece.inputs
-                )
-                for piece in outline.head
+            return RequestRecord(
+                index=index, digest="", model=outline.model, dialect=outline.dialect
             )
-            known = {name: getattr(outline, name) for name in _KNOWN}
-            return Compaction(**known, summary=words, head=head)
+        case CompactionOutline():
+            fields = {name: getattr(outline, name) for name in _COMPACTION_FIELDS}
+            head = tuple(_placeholder_piece(piece, text) for piece in outline.head)
+            return Compaction(**fields, summary=text, head=head)
         case OtherOutline():
             return Unknown(index=index)
 
 
-_KNOWN = (
+_COMPACTION_FIELDS = (
     "index", "at", "first_kept_index", "replaced", "pins", "rung", "reason",
     "tokens_before", "tokens_after", "details",
 )  # fmt: skip
-"""Fields of a compaction that its outline has as they are."""
+"""Fields that a compaction has in common with its outline."""
 
 
-def _stand_in_message(outline: MessageOutline, words: str) -> Message:
-    index, nth, text = outline.index, outline.nth, text_parts(words)
+def _placeholder_piece(piece: Kept | WrittenOutline, text: str) -> Kept | Written:
+    if isinstance(piece, Kept):
+        return piece
+    message = _placeholder_message(piece.message, text)
+    return Written(message=message, covers=piece.covers, inputs=piece.inputs)
+
+
+def _placeholder_message(outline: MessageOutline, text: str) -> Message:
+    index = outline.index
+    nth = outline.nth
+    parts = text_parts(text)
     match outline.type:
         case "assistant":
-            calls = (ToolCallPart(call_id=call_id, name="unknown") for call_id in outline.calls)
-            return AssistantMessage(index=index, nth=nth, parts=(*text, *calls), model=outline.model)
+            calls = (
+                ToolCallPart(call_id=call_id, name="unknown")
+                for call_id in outline.calls
+            )
+            return AssistantMessage(
+                index=index, nth=nth, parts=(*parts, *calls), model=outline.model
+            )
         case "tool_result":
             call_id = outline.call_id
-            return ToolResultMessage(index=index, nth=nth, call_id=call_id, is_error=True, parts=text)
+            return ToolResultMessage(
+                index=index, nth=nth, call_id=call_id, is_error=True, parts=parts
+            )
         case "user":
-            return UserMessage(index=index, nth=nth, origin="machine", parts=text)
+            return UserMessage(index=index, nth=nth, origin="machine", parts=parts)
         case other:
             kind = SystemMessage if other == "system" else DeveloperMessage
-            return kind.model_validate({"index": index, "nth": nth, "origin": outline.origin, "parts": text})
+            fields = {
+                "index": index,
+                "nth": nth,
+                "origin": outline.origin,
+                "parts": parts,
+            }
+            return kind.model_validate(fields)

@@ -1,4 +1,4 @@
-"""Model clients: one protocol, an OpenAI-compatible client, and the embedded offline model."""
+"""Model clients: their protocol, the client for servers, and the offline model."""
 
 from .base import (
     LLM,
@@ -6,10 +6,8 @@ from .base import (
     Chunk,
     ContextOverflow,
     Embedder,
-    EmbedderWhile,
     LLMError,
     ModelInfo,
-    NoEmbedder,
     ReadingChunk,
     Request,
     RetryChunk,
@@ -19,6 +17,7 @@ from .base import (
     ToolSpec,
     Vector,
     WithStandIn,
+    WrappedLLM,
     brief,
     spec_tokens,
 )
@@ -29,10 +28,8 @@ __all__ = [
     "Chunk",
     "ContextOverflow",
     "Embedder",
-    "EmbedderWhile",
     "LLMError",
     "ModelInfo",
-    "NoEmbedder",
     "ReadingChunk",
     "Request",
     "RetryChunk",
@@ -42,6 +39,7 @@ __all__ = [
     "ToolSpec",
     "Vector",
     "WithStandIn",
+    "WrappedLLM",
     "brief",
     "spec_tokens",
 ]

@@ -1,39 +1,50 @@
-"""The interface of a language model: it streams one answer to one request."""
+"""The interface of a language model, which streams one answer per request."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from foldline.context.tokens import estimate_tokens
-from foldline.protocol import AssistantMessage, BaseMessage, CacheTerms, FoldlineError, events
+from foldline.json_text import JsonObject
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    CacheTerms,
+    FoldlineError,
+    events,
+)
+from foldline.view.tokens import estimate_tokens
 
 OFFLINE = "offline"
-"""The embedded model (`llm.offline`): its id, its provider and its dialect."""
+"""Id, provider name and dialect name of the embedded model (`llm.offline`)."""
+STAND_IN = "{failure} {model} writes the summary instead."
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known about a model before it is asked anything."""
+    """Facts about a model that are known before the first request."""
 
     id: str
     window: int
-    """Context window in tokens, input and output together."""
+    """Context window in tokens, shared by input and output."""
     max_output: int | None = None
-    """Most tokens one answer may have; unknown is None."""
+    """Maximum size of one answer, in tokens, if known."""
     provider: str = ""
     window_from: Literal["set", "table", "server", "guess"] = "set"
-    """Who says the window. A guess is what models of such a name have, or a default."""
+    """Source of the window size.
+
+    A guess is derived from the model's name, or is a default.
+    """
 
     tools: bool = True
-    """False where its server says that the model's chat template has no place for tools."""
+    """False if the server says that the model's chat template does not support tools."""
     pictures: bool = True
-    """False if its server says that the model takes none: they are left out of requests."""
+    """False if the server says that the model accepts no images. Requests then contain none."""
 
     cache: CacheTerms | None = None
-    """What its provider's cache keeps; None where nothing is known of one."""
+    """Terms of the provider's prompt cache, if known."""
     named: bool = True
-    """False until a server that names its model has been asked for it."""
+    """Whether the server has named its model."""
 
     @property
     def guessed(self) -> bool:
@@ -42,54 +53,94 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as it is described to the model."""
+    """A tool's description, as sent to the model."""
 
     name: str
     description: str
-    parameters: dict[str, Any]
-    """JSON Schema of the arguments."""
+    parameters: JsonObject
+    """JSON Schema of the tool's arguments."""
 
 
 def brief(spec: ToolSpec) -> ToolSpec:
-    """The tool in fewest words: the first sentence of it, and of its arguments names and types."""
+    """Shorten a tool's description.
+
+    Keeps the first sentence of the description, and the names and types of the arguments.
+    """
     first, _, _ = spec.description.partition(". ")
-    return replace(spec, description=first.rstrip("."), parameters=_undescribed(spec.parameters))
+    return replace(
+        spec, description=first.rstrip("."), parameters=_undescribed(spec.parameters)
+    )
 
 
 def _undescribed(schema: Any) -> Any:
-    """A JSON schema without descriptions; an argument of that name stays."""
+    """Return a JSON schema without descriptions, keeping arguments named "description"."""
     if isinstance(schema, list):
-        return [_undescribed(each) for each in schema]
+        return [_undescribed(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        key: {name: _undescribed(each) for name, each in value.items()}
-        if key == "properties"
-        else _undescribed(value)
-        for key, value in schema.items()
-        if key not in ("description", "title")
-    }
+    short: JsonObject = {}
+    for key, value in schema.items():
+        if key == "properties":
+            short[key] = {
+                name: _undescribed(argument) for name, argument in value.items()
+            }
+        elif key not in ("description", "title"):
+            short[key] = _undescribed(value)
+    return short
 
 
 def spec_tokens(spec: ToolSpec) -> int:
-    """Estimate of one tool schema as it is sent, before calibration, in tokens."""
+    """Estimate the size of a tool schema, in uncalibrated tokens."""
     return estimate_tokens(f"{spec.name} {spec.description} {spec.parameters}")
 
 
 @dataclass(frozen=True, slots=True)
+class SummarySource:
+    """The messages to summarise.
+
+    The offline model reads them directly instead of the prompt.
+    """
+
+    messages: Sequence[BaseMessage]
+    """Messages to summarise.
+
+    An earlier summary is included as a summary message.
+    """
+    focus: str | None = None
+    """What the summary should preserve above all, as requested by the user."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """One request: canonical messages, valid for the API (calls and results paired)."""
+    """A request to a model.
+
+    Its messages are valid for the API: each call has its result.
+    """
 
     messages: Sequence[BaseMessage]
     tools: Sequence[ToolSpec] = ()
     max_output: int | None = None
-    """Tokens the answer may have; None leaves it to the server."""
+    """Maximum size of the answer, in tokens.
+
+    None leaves the limit to the server.
+    """
     tokens: int = 0
-    """Its size as decisions use it; 0 where nobody has weighed it."""
+    """Size of the request, in calibrated tokens; 0 if unknown."""
     tools_off: bool = False
-    """Whether no tool may be called: they are sent only because the cached prefix holds them."""
+    """Whether tool calls are forbidden.
+
+    The tools are then sent only because the cached prefix contains them.
+    """
     session: str = ""
-    """Names the session, the same in all its requests: some providers keep a cache for each name."""
+    """Name of the session, the same in all of its requests.
+
+    Some providers keep a separate cache for each session.
+    """
+    summarises: SummarySource | None = None
+    """The messages to summarise; set only in requests for a summary.
+
+    Only the offline model reads them from here. Servers receive only the request's own messages.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +155,10 @@ class ThinkingChunk:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallChunk:
-    """A tool call takes shape; the finished one is in `Answer`."""
+    """A piece of a tool call.
+
+    The complete call is in `Answer`.
+    """
 
     name: str
     text: str = ""
@@ -112,7 +166,10 @@ class ToolCallChunk:
 
 @dataclass(frozen=True, slots=True)
 class ReadingChunk:
-    """How far a server is that reads the prompt, in tokens. Few say it."""
+    """A server's progress in reading the prompt, in tokens.
+
+    Few servers report it.
+    """
 
     read: int
     total: int
@@ -120,28 +177,37 @@ class ReadingChunk:
 
 @dataclass(frozen=True, slots=True)
 class RetryChunk:
-    """The request failed in a way that may pass and will be sent again. Nothing streamed so far counts."""
+    """The request failed and will be sent again.
+
+    The chunks received so far must be discarded.
+    """
 
     sentence: str
     seconds: float
     attempt: int
-    """Which retry comes after the wait, counted from 1."""
+    """Number of the retry that follows the wait, counted from 1."""
     attempts: int
-    """How many there are at most; 0: as many as it takes."""
+    """Maximum number of retries; 0 means no limit."""
     partial: AssistantMessage | None = None
-    """What had come of the answer that is given up."""
+    """The part of the abandoned answer that was received."""
 
     @property
     def event(self) -> events.Retrying:
-        """The retry as an event of the session."""
+        """The retry as a session event."""
         return events.Retrying(
-            sentence=self.sentence, seconds=self.seconds, attempt=self.attempt, attempts=self.attempts
+            sentence=self.sentence,
+            seconds=self.seconds,
+            attempt=self.attempt,
+            attempts=self.attempts,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The last item of every stream that does not raise: the whole answer, usage and stop reason included."""
+    """The complete answer, with its usage and stop reason.
+
+    It is the last item of every stream that does not raise an exception.
+    """
 
     message: AssistantMessage
 
@@ -150,27 +216,35 @@ Chunk = TextChunk | ThinkingChunk | ToolCallChunk | ReadingChunk | RetryChunk | 
 
 
 class LLM(Protocol):
-    """A model client. Cancelling the task that iterates closes the connection."""
+    """A model client.
+
+    The connection is closed if the task iterating over the stream is cancelled.
+    """
 
     @property
     def info(self) -> ModelInfo: ...
 
     @property
     def dialect(self) -> str:
-        """Name of the way canonical messages are rendered for this server; recorded with each request."""
+        """Name of the dialect used for this server.
+
+        The name is recorded with each request.
+        """
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The answer as it comes, ending in exactly one `Answer`.
+        """Stream the answer, ending with an `Answer`.
 
         Raises:
-            ContextOverflow: the server refused the request as too long.
-            LLMError: any other failure, after bounded retries.
+            ContextOverflow: the server rejected the request as too long.
+            LLMError: the request failed for another reason, and all retries failed.
         """
         ...
 
     async def prepare(self) -> ModelInfo:
-        """Asks the server, once, for what only it knows of the model; returns all that is known then.
+        """Ask the server for unknown facts about the model.
+
+        The server is asked only once. Returns all known facts.
 
         Raises:
             LLMError: no model was named, and the server lists none.
@@ -181,25 +255,41 @@ class LLM(Protocol):
 
 
 Subject = Literal[
-    "", "length", "money", "rate", "loading", "content", "pictures", "picture", "tools", "request"
+    "",
+    "length",
+    "money",
+    "rate",
+    "loading",
+    "content",
+    "pictures",
+    "picture",
+    "tools",
+    "request",
 ]
-"""What a refusal is about.
+"""The part of a request that a rejection is about.
 
-`length`: the request is too long for the window. `content`: a filter withheld it. `pictures`: the model
-takes none. `picture`: one is too large or broken. `request`: something else in the request, such as a field.
+`length`: the request is too long for the window. `content`: a filter blocked the request. `pictures`: the
+model accepts no images. `picture`: an image is too large or broken. `request`: another part of the request,
+such as a field.
 """
 
 
 @dataclass(eq=False)
 class LLMError(FoldlineError):
-    """A request that failed for good. The sentence says what to do."""
+    """Raised if a request failed permanently.
+
+    The message includes advice for the user.
+    """
 
     sentence: str
     status: int | None = None
     partial: AssistantMessage | None = field(default=None, repr=False)
-    """What had been streamed before the failure, so that no text is lost."""
+    """Part of the answer received before the failure.
+
+    It is kept so that no text is lost.
+    """
     about: Subject = ""
-    """What of the request was refused."""
+    """The rejected part of the request."""
 
     def __str__(self) -> str:
         return self.sentence
@@ -207,47 +297,55 @@ class LLMError(FoldlineError):
 
 @dataclass(eq=False)
 class ContextOverflow(LLMError):
-    """The request is longer than the model's window."""
+    """Raised if the request is longer than the model's window."""
 
     about: Subject = "length"
     window: int | None = None
-    """Its size in tokens, where the server named it."""
+    """Size of the window in tokens, if the server stated it."""
 
 
-class WithStandIn:
-    """A model, and another that is asked in its place once it has failed for good."""
+@dataclass
+class WrappedLLM:
+    """A model that another class wraps, to see its requests and responses."""
 
-    def __init__(self, first: LLM, other: LLM) -> None:
-        self._asked = first
-        self._other = other
+    llm: LLM
 
     @property
     def info(self) -> ModelInfo:
-        return self._asked.info
+        return self.llm.info
 
     @property
     def dialect(self) -> str:
-        return self._asked.dialect
+        return self.llm.dialect
 
     async def prepare(self) -> ModelInfo:
-        return await self._asked.prepare()
+        return await self.llm.prepare()
 
     async def aclose(self) -> None:
-        await self._asked.aclose()
+        await self.llm.aclose()
+
+
+class WithStandIn(WrappedLLM):
+    """A model with a substitute that takes over after a permanent failure."""
+
+    def __init__(self, first: LLM, other: LLM) -> None:
+        super().__init__(first)
+        self._other = other
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """See `LLM.stream`."""
+        """Stream the answer; see `LLM.stream`."""
         try:
-            async with aclosing(self._asked.stream(request)) as chunks:
+            async with aclosing(self.llm.stream(request)) as chunks:
                 async for chunk in chunks:
                     yield chunk
             return
         except LLMError as failure:
-            if isinstance(failure, ContextOverflow) or self._asked is self._other:
+            if isinstance(failure, ContextOverflow) or self.llm is self._other:
                 raise
-            self._asked = self._other
-            yield RetryChunk(f"{failure} {self.info.id} writes the summary.", 0.0, 1, 1)
-        async with aclosing(self._asked.stream(request)) as chunks:
+            self.llm = self._other
+            sentence = STAND_IN.format(failure=failure, model=self.info.id)
+            yield RetryChunk(sentence, 0.0, 1, 1)
+        async with aclosing(self.llm.stream(request)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -256,32 +354,23 @@ Vector = tuple[float, ...]
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of one length; near vectors mean about the same."""
+    """Turns strings into vectors of equal length.
+
+    Strings with similar meanings have similar vectors.
+    """
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """A vector for each text, in their order.
+        """Return one vector for each string, in the same order.
 
         Raises:
-            LLMError: they cannot be had.
+            LLMError: the request failed.
         """
         ...
 
 
-class EmbedderWhile:
-    """Passes texts to an embedder as long as `holds` is true, and fails from then on."""
+@runtime_checkable
+class HasEmbedder(Protocol):
+    """A model client whose provider may also offer an embedding model."""
 
-    def __init__(self, embedder: Embedder, holds: Callable[[], bool]) -> None:
-        self._embedder = embedder
-        self._holds = holds
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        if not self._holds():
-            raise LLMError("Another provider is asked now: texts are no longer sent to the one of before.")
-        return await self._embedder.embed(texts)
-
-
-class NoEmbedder:
-    """An embedder for when none is set up: each request fails."""
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        raise LLMError("No model for embeddings is known here: name one with compaction.embedding_model.")
+    def embedder(self) -> Embedder | None:
+        """Return the provider's embedding model, if it has one."""

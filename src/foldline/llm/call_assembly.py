@@ -1,49 +1,55 @@
-"""Tool calls of chat completions, put together from the pieces in which servers stream them."""
+"""Assembles the tool calls of chat completions from streamed pieces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foldline.protocol.messages import json_object
 
-from .wire import Growing, Room
+from .wire import AnswerBlock, ContentChunk, Growing, Room
 
 LONGEST_NAME = 1_000
-"""Characters of a tool's name, beyond which no more of it is taken."""
+"""Maximum length of a tool's name, in characters. The rest is dropped."""
 
 REPETITION = 10
-"""Characters of the answer's bound that a repeated piece uses: endless repetitions reach it, too."""
+"""Number of characters by which each resent piece counts towards the answer's limit.
+
+If resent pieces counted nothing, a server could resend a piece endlessly.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CallPiece:
-    """One piece of a streamed call, as its server sent it."""
+    """A piece of a streamed call, as the server sent it."""
 
     index: int | None = None
-    """Position of the call. Some servers leave it out, some repeat it for every call."""
+    """Position of the call.
+
+    Some servers omit this number; others send the same number for every call.
+    """
     call_id: str = ""
     name: str = ""
     arguments: str = ""
     signature: str = ""
 
 
-class CallArguments:
-    """The arguments of one call, while they arrive.
+class CallArguments(Growing):
+    """The arguments of a call that is being received.
 
-    A piece that begins with all that is there replaces it: some servers repeat, or send the text so far.
-    `{}` is a placeholder if more follows, and says nothing after whole arguments.
+    Some servers resend all the text with each piece, so a piece that begins with the text received so far
+    replaces that text. An initial `{}` is replaced by later arguments; a `{}` after complete arguments is
+    ignored.
     """
 
     def __init__(self, room: Room) -> None:
-        self._room = room
-        self._text = Growing(room)
+        super().__init__(room)
         self._nested: Growing | None = None
-        """The other reading of a repetition: `{"a":` and `{"a":1}` may also be an object in an object."""
+        """Alternative text for the case that a repetition is the start of a nested object.
 
-    def __len__(self) -> int:
-        return len(self._text)
+        For example, `{"a":` followed by `{"a":1}` may mean `{"a":{"a":1}`.
+        """
 
     def __str__(self) -> str:
-        text = str(self._text)
+        text = super().__str__()
         if self._nested is not None and json_object(text) is None:
             nested = str(self._nested)
             return text if json_object(nested) is None else nested
@@ -51,117 +57,119 @@ class CallArguments:
 
     @property
     def whole(self) -> bool:
-        """Whether they are one JSON object by now."""
+        """Whether the arguments are a complete JSON object."""
         return json_object(str(self)) is not None
 
-    def add(self, piece: str) -> str:
-        """Add a piece; return what can be shown of it."""
-        if self._is_placeholder() and piece.lstrip().startswith("{"):
-            self._replace(piece)
-            return piece
-        if piece.strip() == "{}" and self.whole:
-            self._room.take(piece)
+    def add(self, text: str) -> str:
+        """Add a piece, and return the text to display."""
+        if self._is_placeholder() and text.lstrip().startswith("{"):
+            self._replace(text)
+            return text
+        if text.strip() == "{}" and self.whole:
+            self._room.take(text)
             return ""
-        if self._is_repeated_by(piece):
-            before = str(self._text)
-            self._replace(piece)
+        if self._is_repeated_by(text):
+            before = super().__str__()
+            self._replace(text)
             self._nested = None
             if before.rstrip().endswith((":", "[", ",")):
                 self._nested = Growing(Room())
-                self._nested.add(before + piece)
-            return piece[len(before) :]
+                self._nested.add(before + text)
+            return text[len(before) :]
         if self._nested is not None:
-            self._nested.add(piece)
-        return self._text.add(piece)
+            self._nested.add(text)
+        return super().add(text)
 
     def _is_placeholder(self) -> bool:
-        return 0 < len(self._text) < len("{    }") and str(self._text).strip() == "{}"
+        return 0 < len(self) < len("{    }") and super().__str__().strip() == "{}"
 
     def _is_repeated_by(self, piece: str) -> bool:
-        # Lengths first: the pieces so far are only joined if they can be the same.
-        if not 0 < len(self._text) <= len(piece):
+        # Compare lengths first, so that the received pieces are joined only if necessary.
+        if not 0 < len(self) <= len(piece):
             return False
-        text = str(self._text)
+        text = super().__str__()
         return text.startswith("{") and piece.startswith(text)
 
-    def _replace(self, piece: str) -> None:
-        self._room.give_back(max(0, len(self._text) - REPETITION))
-        self._text = Growing(self._room)
-        self._text.add(piece)
+    def _replace(self, text: str) -> None:
+        self._clear(kept=REPETITION)
+        super().add(text)
 
 
-class StreamedCall:
-    """A tool call, while it arrives."""
+class StreamedCall(AnswerBlock):
+    """A tool call that is being received."""
 
     def __init__(self, index: int | None, room: Room) -> None:
+        super().__init__("call", room)
         self.index = index
-        self.call_id = ""
-        self.signature = ""
-        self.arguments = CallArguments(room)
+        self.text: CallArguments = CallArguments(room)
         self._name = Growing(room)
         self._closed = False
-        """Whether the newest piece of the arguments ended in a brace: only then can they be whole."""
+        """Whether the newest piece of the arguments ended with a brace.
 
-    @property
-    def name(self) -> str:
-        return str(self._name)
+        Complete arguments always end with one.
+        """
 
-    def add(self, piece: CallPiece) -> str:
-        """Add a piece; return what can be shown of its arguments."""
+    def add(self, piece: CallPiece) -> list[ContentChunk]:
+        """Add a piece, and return the chunk to display."""
         self.call_id = self.call_id or piece.call_id
         self.signature = piece.signature or self.signature
-        if len(self._name) < LONGEST_NAME and piece.name != self.name and not self.arguments:
+        is_named = len(self._name) >= LONGEST_NAME or piece.name == self.name
+        if not is_named and not self.text:
             self._name.add(piece.name)
+            self.name = str(self._name)
         if piece.arguments.strip():
             self._closed = piece.arguments.rstrip().endswith("}")
-        return self.arguments.add(piece.arguments)
+        return self.grow(piece.arguments)
 
     def is_followed_by(self, piece: CallPiece) -> bool:
-        """Whether a piece with a name begins the next call, at the position of this one."""
+        """Return whether a named piece starts another call at this call's position."""
         if piece.call_id and self.call_id and piece.call_id != self.call_id:
             return True
-        if not self.arguments:
-            return False  # A name may come in pieces, or again with the first arguments.
+        if not self.text:
+            return False  # A name may arrive in pieces, or be repeated with the first arguments.
         if piece.name != self.name:
             return True
         return self.is_whole
 
     @property
     def is_whole(self) -> bool:
-        """Whether no more of its arguments can follow."""
-        return self._closed and self.arguments.whole
+        """Whether the call's arguments are complete."""
+        return self._closed and self.text.whole
 
 
 class CallAssembler:
-    """Assigns the pieces of streamed calls to their calls.
+    """Assigns streamed pieces to the calls they belong to.
 
-    | piece                               | belongs to                                          |
-    |-------------------------------------|-----------------------------------------------------|
-    | known id, no name                   | the call of this id, at this index if there are two |
-    | other or no id, no name, known index| the newest call at this index                       |
-    | other or no id, no name, no index,  | the newest call; without one, or if its arguments   |
-    | or one that no call has             | are whole and the index is another, to none         |
-    | known id, name, same or no index    | the call of this id                                 |
-    | other or no id, name, known index   | the newest call there, unless it `is_followed_by`   |
-    | name, and no call at this index     | a new call                                          |
+    | piece without a name            | belongs to                                           |
+    |---------------------------------|------------------------------------------------------|
+    | known id                        | the newest call with this id, preferably at the index |
+    | otherwise, known or no index    | the newest call at the index; without one, of all    |
+    | otherwise, unknown index        | the newest call if it is incomplete, else no call    |
 
-    A piece without a name never begins a call.
+    | piece with a name               | belongs to                                           |
+    |---------------------------------|------------------------------------------------------|
+    | known id, same or no index      | the newest call with this id                         |
+    | otherwise, known or no index    | the newest call there, unless it `is_followed_by`    |
+    | otherwise                       | a new call                                           |
     """
 
     def __init__(self, room: Room) -> None:
         self.calls: list[StreamedCall] = []
         self._room = room
 
-    def add(self, piece: CallPiece) -> tuple[StreamedCall, str] | None:
-        """Add a piece: its call, and what can be shown of the arguments. None if it belongs to no call."""
+    def add(self, piece: CallPiece) -> list[ContentChunk]:
+        """Add a piece to its call, and return the chunk to display.
+
+        A piece that belongs to no call is ignored.
+        """
         call = self._named_owner(piece) if piece.name else self._nameless_owner(piece)
         if call is None and not piece.name:
-            return None
+            return []
         if call is None:
             self._room.take_call()
             call = StreamedCall(piece.index, self._room)
             self.calls.append(call)
-        return call, call.add(piece)
+        return call.add(piece)
 
     def _nameless_owner(self, piece: CallPiece) -> StreamedCall | None:
         of_id = self._of_id(piece)
@@ -182,8 +190,15 @@ class CallAssembler:
         return None if newest is None or newest.is_followed_by(piece) else newest
 
     def _of_id(self, piece: CallPiece) -> Sequence[StreamedCall]:
-        return [call for call in self.calls if piece.call_id and call.call_id == piece.call_id]
+        return [
+            call
+            for call in self.calls
+            if piece.call_id and call.call_id == piece.call_id
+        ]
 
     def _at_index(self, piece: CallPiece) -> Sequence[StreamedCall]:
-        """The calls at its index; all of them if it has none."""
+        """Return the calls at a piece's index.
+
+        For a piece without an index, returns all calls.
+        """
         return [call for call in self.calls if piece.index in (None, call.index)]

@@ -1,4 +1,7 @@
-"""From a provider to a model client. Nothing is sent before the first request."""
+"""Creates model clients from providers.
+
+Nothing is sent before the first request.
+"""
 
 from collections.abc import Callable
 from contextlib import aclosing
@@ -10,13 +13,17 @@ from foldline.protocol import FoldlineError
 
 from .base import LLMError
 from .client import ModelClient
-from .embeddings import OpenAIEmbedder
 from .listing import ListedModel
 from .models import known_output, known_window, price_of, takes_pictures
 from .providers import Provider, is_local
 from .wire import DEFAULT, Options
 
 INSTALL = "pip install 'foldline[anthropic]'"
+NEEDS_KEY = "{provider} needs a key: set {name}{source}."
+NEEDS_SDK = "{provider} needs Anthropic's package: install it with {command}."
+NO_ADDRESS = (
+    "{origin} must be an http or https address, such as http://localhost:8000/v1."
+)
 
 
 def connect(
@@ -28,65 +35,75 @@ def connect(
     key_name: str = "",
     options: Options = DEFAULT,
 ) -> ModelClient:
-    """The client for a model of a provider; its default one, or the first it lists, where none is named.
+    """Create the client for a provider's model.
 
-    `window`, in tokens or by the name of the model, overrides what is known of it. `key_name`, for sentences,
-    says where the key is set, where that is not the provider's variable.
+    Args:
+        model: name of the model. By default, the provider's default model or the first that the server lists.
+        window: replaces the known window; a number of tokens, or a function of the model's name.
+        key_name: name of the key's source in error messages, if it is not the provider's variable.
 
     Raises:
-        FoldlineError: the provider needs a key, and there is none; or the SDK for it is not installed.
+        FoldlineError: the provider needs a key but there is none, or its SDK is not installed.
     """
     require_sdk(provider)
     if provider.key_env and not key and not is_local(provider.base_url):
-        source = f", from {provider.key_page}" if provider.key_page else ""
-        raise FoldlineError(f"{provider.title} needs a key: set {key_name or provider.key_name}{source}.")
+        source = f" to one from {provider.key_page}" if provider.key_page else ""
+        name = key_name or provider.key_name
+        raise FoldlineError(
+            NEEDS_KEY, provider=provider.title, name=name, source=source
+        )
     named = model or provider.default_model
-    return ModelClient(provider, model=named, key=key, key_name=key_name, window=window, options=options)
+    return ModelClient(
+        provider,
+        model=named,
+        key=key,
+        key_name=key_name,
+        window=window,
+        options=options,
+    )
 
 
 def require_sdk(provider: Provider) -> None:
-    """Whether what a provider is asked with is installed.
+    """Check that a provider's SDK is installed.
 
     Raises:
-        FoldlineError: it is not.
+        FoldlineError: the SDK is not installed.
     """
     if provider.api == "messages" and find_spec("anthropic") is None:
-        raise FoldlineError(f"{provider.title} is asked with Anthropic's own package: {INSTALL} installs it.")
-
-
-def connect_embeddings(provider: Provider, key: str, model: str = "") -> OpenAIEmbedder | None:
-    """Embeddings of a provider, by `model` or the one known for it; None where neither is."""
-    named = model or provider.embedding_model
-    return OpenAIEmbedder(provider, model=named, key=key) if named else None
+        raise FoldlineError(NEEDS_SDK, provider=provider.title, command=INSTALL)
 
 
 def checked_url(url: str, origin: str) -> str:
-    """The URL, checked to be http or https.
+    """Return a URL after checking that its scheme is http or https.
+
+    Args:
+        origin: setting or variable that contains the URL, as named in the error message.
 
     Raises:
-        FoldlineError: it is none.
+        FoldlineError: the URL has another scheme, or is invalid.
     """
     try:
         parts = urlsplit(url)
-        # `port` raises where it is no number.
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise FoldlineError(
-            f"{origin} is not an http or https address: it should look like http://localhost:8000/v1."
+        port = parts.port or 1
+        is_usable = (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and port > 0
         )
+    except ValueError:  # the port is not a number
+        is_usable = False
+    if not is_usable:
+        raise FoldlineError(NO_ADDRESS, origin=origin)
     return url
 
 
 async def list_models(provider: Provider, key: str = "") -> list[ListedModel]:
-    """The models that can be asked with this key, with what the server says of them, or else our own table.
+    """List the models that can be used with this key.
 
-    Where the server lists none, those that were set for the provider.
+    Facts that the server does not report are taken from Foldline's own table. If the server cannot list its
+    models, the models configured for the provider are returned.
 
     Raises:
-        LLMError: the server cannot be reached, or refuses the key.
-        FoldlineError: the SDK for it is not installed.
+        LLMError: the server cannot be reached, or rejects the key.
+        FoldlineError: the SDK for the provider is not installed.
     """
     require_sdk(provider)
     async with aclosing(ModelClient(provider, key=key)) as client:
@@ -102,13 +119,17 @@ async def list_models(provider: Provider, key: str = "") -> list[ListedModel]:
 
 
 def completed(model: ListedModel, provider: Provider) -> ListedModel:
-    """The listed model, with gaps filled from our own table."""
-    local = provider.listing != "openai"
-    window: Callable[[str], int | None] = (lambda _: None) if local else known_window
+    """Add missing facts from Foldline's own table.
+
+    For models on local servers, windows and prices are not added.
+    """
+    is_local_server = provider.listing != "openai"
+    window = None if is_local_server else known_window(model.id)
+    price = None if is_local_server else price_of(model.id)
     return replace(
         model,
-        window=model.window or window(model.id),
+        window=model.window or window,
         max_output=model.max_output or known_output(model.id),
-        price=model.price or (None if local else price_of(model.id)),
+        price=model.price or price,
         pictures=takes_pictures(model.id) if model.pictures is None else model.pictures,
     )

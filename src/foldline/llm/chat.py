@@ -1,40 +1,40 @@
-"""Chat completions: what nearly every server speaks."""
+"""The chat completions API, which almost every server supports."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from foldline.protocol import CacheTerms, Part, TextPart, ThinkingPart, ToolCallPart
+from foldline.json_text import JsonFields, JsonObject
+from foldline.protocol import CacheTerms, Part, ThinkingPart
 from foldline.protocol.messages import DETAILS, StopReason
 
-from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
+from .base import ReadingChunk, Request
 from .call_assembly import CallAssembler, CallPiece
-from .dialect import STRICT, ChatRendering, dialect_named, signer, tools_to_openai
+from .dialect import STRICT, ChatRendering, dialect_named, tools_to_openai
 from .marks import marked_terms
 from .own_fields import MARKS
 from .providers import Provider
 from .reasoning_details import ReasoningDetails
 from .wire import (
     DEFAULT,
+    AnswerBlock,
     AnswerReader,
+    ContentChunk,
     Expected,
-    Growing,
     Options,
     Room,
-    Said,
     Wire,
-    arguments_of,
     count,
     mapping,
     sequence,
+    stop_or_calls,
     string,
 )
 
 CONTEXT_WINDOW_EXCEEDED = "model_context_window_exceeded"
-"""The finish reason with which Anthropic and z.ai say that the window is full."""
+"""Finish reason with which Anthropic and z.ai report a full window."""
 _BROKEN = frozenset({"error", "network_error"})
-"""Finish reasons with which OpenRouter and z.ai say that the answer did not come to its end."""
+"""Finish reasons with which OpenRouter and z.ai report an incomplete answer."""
 
 _STOP_REASONS: Mapping[str, StopReason] = {
     "stop": "stop",
@@ -47,31 +47,38 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 
 
 _MARKED = re.compile(r"~?(anthropic|google)/", re.IGNORECASE)
-"""Models at OpenRouter whose makers want marks, or take them (openrouter.ai/docs, "Prompt Caching")."""
+"""Matches OpenRouter models that need or accept cache marks.
+
+See openrouter.ai/docs, "Prompt Caching".
+"""
 
 
 class ChatReader(AnswerReader):
-    """One answer of `/chat/completions`, put together from plain JSON: compatible servers send fields the
-    SDK's models do not know, or of other types."""
+    """Reads an answer from `/chat/completions` as plain JSON.
 
-    _asked, _said = "prompt", "completion"
+    The SDK's models are not used, because compatible servers send additional fields, and fields of other
+    types.
+    """
 
-    def __init__(self, expected: Expected, signer: str = "") -> None:
-        """`signer` is who can read signed reasoning again: see `ThinkingPart.signed_by`."""
+    _input_name, _output_name = "prompt", "completion"
+
+    def __init__(self, expected: Expected) -> None:
         super().__init__(expected)
         self.finish_reason: str | None = None
-        self._text = Growing(self._room, watched=True)
-        self._thinking = Growing(self._room, watched=True)
+        self._text = AnswerBlock("text", self._room)
+        self._thinking = AnswerBlock("thinking", self._room)
         self._calls = CallAssembler(self._room)
-        self._signer = signer
         self._details = ReasoningDetails(Room(expected.most))
         self._refused = False
         self._accounted = False
-        """Whether usage came in a piece of its own: the last one. Some servers also count as they go."""
+        """Whether the usage was sent in a separate last piece.
+
+        Some servers also send running counts.
+        """
 
     @property
-    def started(self) -> bool:
-        return bool(self._text or self._thinking or self._calls.calls)
+    def _blocks(self) -> list[AnswerBlock]:
+        return [self._thinking, self._text, *self._calls.calls]
 
     @property
     def complete(self) -> bool:
@@ -83,11 +90,11 @@ class ChatReader(AnswerReader):
     def overflowed(self) -> bool:
         return self.finish_reason == CONTEXT_WINDOW_EXCEEDED
 
-    def feed(self, piece: object) -> list[Said]:
+    def feed(self, piece: object) -> list[ContentChunk]:
         data = mapping(piece)
         self._take_usage(data.get("usage"))
         progress = mapping(data.get("prompt_progress"))  # llama.cpp
-        reading: list[Said] = []
+        reading: list[ContentChunk] = []
         if total := count(progress.get("total")):
             reading.append(ReadingChunk(count(progress.get("processed")), total))
         choices = sequence(data.get("choices"))
@@ -95,7 +102,7 @@ class ChatReader(AnswerReader):
             self._accounted = self._accounted or bool(data.get("usage"))
             return reading
         choice = mapping(choices[0])
-        self._take_usage(choice.get("usage"))  # Moonshot puts it here.
+        self._take_usage(choice.get("usage"))  # Moonshot sends the usage here.
         if reason := string(choice.get("finish_reason")):
             self.finish_reason = reason
         delta = mapping(choice.get("delta"))
@@ -110,10 +117,8 @@ class ChatReader(AnswerReader):
             or _thoughts(content)
             or detailed
         )
-        if thinking := self._thinking.add(thinking):
-            chunks.append(ThinkingChunk(thinking))
-        if text := self._text.add(_content(content) + self._refusal(delta)):
-            chunks.append(TextChunk(text))
+        chunks += self._thinking.grow(thinking)
+        chunks += self._text.grow(_content(content) + self._refusal(delta))
         for call in sequence(delta.get("tool_calls")):
             if self.full:
                 break
@@ -121,40 +126,28 @@ class ChatReader(AnswerReader):
         return chunks
 
     def _parts(self) -> list[Part]:
-        # What broke off before its end is not signed.
-        details = self._details.parts(self._signer) if self.complete else []
-        parts: list[Part] = [*details]
-        if (thinking := str(self._thinking)) and not any(part.text for part in details):
-            parts.append(ThinkingPart(text=thinking))
-        if text := str(self._text):
-            parts.append(TextPart(text=text))
-        ids = self._call_ids()
-        return parts + [
-            ToolCallPart(
-                call_id=ids.unique(call.call_id, number),
-                name=call.name,
-                arguments=arguments_of(str(call.arguments)),
-                signature=call.signature or None,
-            )
-            for number, call in enumerate(self._calls.calls)
-            if self._is_call(call.name, str(call.arguments))
-        ]
+        parts = super()._parts()
+        if not self.complete:
+            return parts  # Reasoning that was cut off has no valid signature.
+        details = self._details.parts(self._expected.signer)
+        if any(part.text for part in details):
+            parts = [part for part in parts if not isinstance(part, ThinkingPart)]
+        return [*details, *parts]
 
     def _stop_reason(self, parts: Sequence[Part]) -> StopReason:
         reason = _STOP_REASONS.get(self.finish_reason or "", "stop")
-        # Several servers say "stop" after tool calls; what counts is whether there are any.
-        if reason in ("stop", "tool_calls"):
-            called = any(isinstance(part, ToolCallPart) for part in parts)
-            return "tool_calls" if called else "filtered" if self._refused else "stop"
-        return reason
+        if reason not in ("stop", "tool_calls"):
+            return reason
+        reason = stop_or_calls(parts)  # several servers report "stop" after tool calls
+        return "filtered" if self._refused and reason == "stop" else reason
 
-    def _refusal(self, delta: Mapping[str, object]) -> str:
-        """The model's own words where it declines: they stand in a field of their own."""
+    def _refusal(self, delta: JsonFields) -> str:
+        """Return the text of a model's refusal, which has its own field."""
         refusal = string(delta.get("refusal"))
         self._refused = self._refused or bool(refusal)
         return refusal
 
-    def _take_call(self, delta: Mapping[str, object]) -> list[Said]:
+    def _take_call(self, delta: JsonFields) -> list[ContentChunk]:
         function = mapping(delta.get("function"))
         arguments = function.get("arguments")
         index = delta.get("index")
@@ -163,29 +156,31 @@ class ChatReader(AnswerReader):
             index=index if isinstance(index, int) else None,
             call_id=string(delta.get("id")),
             name=string(function.get("name")),
-            arguments=json.dumps(arguments) if isinstance(arguments, Mapping) else string(arguments),
+            arguments=json.dumps(arguments)
+            if isinstance(arguments, Mapping)
+            else string(arguments),
             signature=string(google.get("thought_signature")),
         )
-        if (added := self._calls.add(piece)) is None:
-            return []
-        call, text = added
-        return [ToolCallChunk(name=call.name, text=text)]
+        return self._calls.add(piece)
 
 
 def _content(value: object) -> str:
-    """A delta's content: a string, or from some servers a list of text parts."""
-    return string(value) or "".join(string(mapping(part).get("text")) for part in sequence(value))
+    """Return the content of a delta: a string or, from some servers, a list of text parts."""
+    return string(value) or "".join(
+        string(mapping(part).get("text")) for part in sequence(value)
+    )
 
 
 def _thoughts(value: object) -> str:
-    """Mistral's reasoning: parts of the content that have parts of their own."""
+    """Return Mistral's reasoning, which is nested inside content parts."""
     return "".join(_content(mapping(part).get("thinking")) for part in sequence(value))
 
 
 class ChatWire(Wire):
-    """`/chat/completions`, in the dialect of one kind of server."""
+    """The `/chat/completions` API, in a server's dialect."""
 
     path = "/chat/completions"
+    answer_reader = ChatReader
 
     def __init__(self, provider: Provider, options: Options = DEFAULT) -> None:
         self._dialect = dialect_named(provider.dialect) or STRICT
@@ -193,13 +188,17 @@ class ChatWire(Wire):
         super().__init__(provider, options)
 
     def cache(self, model: str) -> CacheTerms | None:
-        return marked_terms(self.options.cache_life) if self._marks(model) else super().cache(model)
+        if self._marks(model):
+            return marked_terms(self.options.cache_life)
+        return super().cache(model)
 
     def _marks(self, model: str) -> bool:
-        return bool(self._dialect.marks_cache and _MARKED.match(model)) and self.left_out.sends(MARKS)
+        return bool(
+            self._dialect.marks_cache and _MARKED.match(model)
+        ) and self.left_out.sends(MARKS)
 
-    def _body(self, request: Request, model: str) -> dict[str, Any]:
-        body: dict[str, Any] = {
+    def _body(self, request: Request, model: str) -> JsonObject:
+        body: JsonObject = {
             "model": model,
             "messages": self._messages(request, model, marks=self._marks(model)),
             "stream": True,
@@ -207,18 +206,17 @@ class ChatWire(Wire):
             **self._session(request),
         }
         if effort := self._effort:
-            nested = self._dialect.reasoning_field == "reasoning"
-            body |= {"reasoning": {"effort": effort}} if nested else {"reasoning_effort": effort}
-        if request.tools:  # An empty list is refused by OpenAI.
+            if self._dialect.reasoning_field == "reasoning":
+                body["reasoning"] = {"effort": effort}
+            else:
+                body["reasoning_effort"] = effort
+        if request.tools:  # OpenAI rejects an empty list.
             body["tools"] = tools_to_openai(request.tools)
             if request.tools_off:
                 body["tool_choice"] = "none"
         if request.max_output is not None:
             body[self._dialect.max_tokens_field] = request.max_output
         return body
-
-    def reading(self, request: Request, info: ModelInfo) -> ChatReader:
-        return ChatReader(self._expected(request, info), signer(info.id, self._host))
 
     def _begin(self, reader: str) -> ChatRendering:
         return ChatRendering(self._dialect, reader)

@@ -1,6 +1,7 @@
-"""The client for OpenAI, Anthropic and everything compatible with them: one loop, over three APIs.
+"""The client for OpenAI, Anthropic and all compatible servers.
 
-Their SDKs take a third of a second to import: the first request does it, or `preload` before it.
+One request loop serves all three APIs. Importing an SDK takes a third of a second. This happens at the first
+request, or in advance through `preload`.
 """
 
 import asyncio
@@ -8,14 +9,24 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from foldline.json_text import JsonFields, JsonObject
 from foldline.protocol import AssistantMessage
 
 from . import failures, sse
-from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, RetryChunk
+from .base import (
+    Answer,
+    Chunk,
+    ContextOverflow,
+    LLMError,
+    ModelInfo,
+    Request,
+    RetryChunk,
+)
 from .chat import ChatWire
-from .failures import Endpoint, Failure, unreachable_failure
+from .embeddings import OpenAIEmbedder
+from .failures import Endpoint, Failure, endpoint_of
 from .listing import ListedModel, listed_models, stated_window
 from .messages import MessagesWire
 from .models import model_info
@@ -28,31 +39,48 @@ if TYPE_CHECKING:
     from .http_client import Sdk
 
 IDLE_SECONDS = 120.0
-"""Longest silence of a server, in seconds, before a request counts as stalled."""
+"""A request fails after this many seconds without data."""
 LOCAL_IDLE_SECONDS = 900.0
-"""The same for local servers: without a graphics card, a long prompt takes minutes before the first byte."""
+"""The same limit for local servers.
+
+They may process a long prompt for minutes before they send data.
+"""
 _CONNECT_SECONDS = 10.0
 _GOODBYE_SECONDS = 0.1
-"""How long the end of a finished answer is waited for: a connection read to its end is used again."""
+"""Maximum wait for the end of the stream after a complete answer, in seconds.
+
+A connection can be reused only if its stream was read to the end.
+"""
 _AT_ONCE = 32
-"""Events after which others get a turn: what has arrived is read without waiting, and can be a thousand."""
+"""Other tasks get a turn after this many events.
+
+Otherwise, reading many buffered events would block them.
+"""
 _OF_THE_ROOM = 0.9
-"""Of what the window has left by estimate, an answer may have so much."""
+"""Maximum length of an answer, as a share of the window's estimated free space."""
 _FILLED = 0.99
+"""A request that fills at least this share of the window leaves no space for an answer."""
 _COUNTS_ANSWER = re.compile(r"completion|output|max_(new_)?tokens", re.IGNORECASE)
-"""In a refusal that adds what the answer may have to the request."""
+"""Matches rejections in which the server added the answer's limit to the request's size."""
 _UNNAMED = "default"
-"""Shown for a model until the server has been asked for its first one."""
+"""Name shown until the server has named its model."""
 
 
 def preload(api: Api = "chat") -> None:
-    """Imports the SDK for an API. To be run in a thread, after the first paint."""
+    """Import the SDK for an API.
+
+    This blocks, so call it in a thread, after the first paint.
+    """
     from .http_client import sdk_of
 
     sdk_of(api)
 
 
-_WIRES: Mapping[Api, type[Wire]] = {"chat": ChatWire, "responses": ResponsesWire, "messages": MessagesWire}
+_WIRES: Mapping[Api, type[Wire]] = {
+    "chat": ChatWire,
+    "responses": ResponsesWire,
+    "messages": MessagesWire,
+}
 
 
 def _always(window: int | None) -> Callable[[str], int | None]:
@@ -60,8 +88,10 @@ def _always(window: int | None) -> Callable[[str], int | None]:
 
 
 class ModelClient:
-    """A model behind `/chat/completions`, `/responses` or `/messages`. Retries, time-outs and errors are
-    handled here, not by the SDK."""
+    """A model served through `/chat/completions`, `/responses` or `/messages`.
+
+    This class handles retries, timeouts and errors; the SDK's own handling is turned off.
+    """
 
     def __init__(
         self,
@@ -75,42 +105,64 @@ class ModelClient:
         idle_seconds: float | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Without `model`, the first one the server lists is used. `window`, in tokens or by the name of the
-        model, overrides all. `key_name`, for sentences, says where the key was set, where that is not the
-        provider's variable."""
+        """Create a client. Nothing is sent before the first request.
+
+        Args:
+            model: name of the model. By default, the first that the server lists.
+            window: replaces the known window; a number of tokens, or a function of the model's name.
+            key_name: name of the key's source in error messages, if it is not the provider's variable.
+            idle_seconds: replaces the default number of seconds without data after which a request fails.
+        """
         self._provider = provider
         self._key = key
-        self._key_name = key_name or provider.key_name
+        self._key_name = key_name
         self._window_of = window if callable(window) else _always(window)
         self._wire = _WIRES[provider.api](provider, options)
         local = is_local(provider.base_url)
         self._idle = idle_seconds or (LOCAL_IDLE_SECONDS if local else IDLE_SECONDS)
         self._sleep = sleep
-        known = self._window_of(model or _UNNAMED)
-        self._info = replace(model_info(model or _UNNAMED, provider.base_url, known), named=bool(model))
+        name = model or _UNNAMED
+        info = model_info(name, provider.base_url, self._window_of(name))
+        self._info = replace(info, named=bool(model))
         self._settled = self._info.named and not self._info.guessed
-        """Whether nothing has to be asked of the server before the first request."""
+        """Whether all facts are known.
+
+        If not, the server is asked for them before the next request.
+        """
         self._tells_reading = False
         self._adds_answer = False
-        """Whether its server adds what the answer may have to the request, and refused that once."""
+        """Whether the server adds the answer's limit to the request's size.
+
+        Learned from a rejection.
+        """
         self._client: Sdk | None = None
         self._opening = asyncio.Lock()
 
     @property
     def info(self) -> ModelInfo:
-        """What is known now; `prepare` may learn more."""
-        known, left_out = self._info, self._wire.left_out
-        most = min(filter(None, (known.max_output, left_out.most)), default=None)
+        """The facts known so far. `prepare` may add more."""
+        info = self._info
+        left_out = self._wire.left_out
+        most = min(filter(None, (info.max_output, left_out.most)), default=None)
         pictures = left_out.sends(PICTURES)
-        self._info = replace(known, cache=self._wire.cache(known.id), max_output=most, pictures=pictures)
+        self._info = replace(
+            info, cache=self._wire.cache(info.id), max_output=most, pictures=pictures
+        )
         return self._info
+
+    def embedder(self) -> OpenAIEmbedder | None:
+        """Return the provider's embedding model, if one is known."""
+        model = self._provider.embedding_model
+        if not model:
+            return None
+        return OpenAIEmbedder(self._provider, model=model, key=self._key)
 
     @property
     def dialect(self) -> str:
         return self._wire.name
 
     def use(self, options: Options) -> None:
-        """What the settings say of requests from now on."""
+        """Set the options for later requests."""
         self._wire.options = options
 
     @property
@@ -118,7 +170,9 @@ class ModelClient:
         return self._provider.api
 
     async def prepare(self) -> ModelInfo:
-        """Asks the server, once, for what is not known yet: which model, its window. `stream` does it too.
+        """Ask the server for its model and window, if unknown.
+
+        The server is asked only once. `stream` also does this.
 
         Raises:
             LLMError: no model was named, and the server does not list any.
@@ -129,29 +183,40 @@ class ModelClient:
         return self.info
 
     async def _learn(self) -> Failure | None:
-        """Ask for what is not known yet; why the model cannot be asked, where that is clear now."""
+        """Ask the server for unknown facts.
+
+        Returns a failure if the model cannot be used.
+        """
         if self._settled:
             return None
         listed: list[ListedModel] | Failure = []
         is_final = True
-        if not self._info.named or self._provider.listing == "openai":  # The others list windows elsewhere.
+        if (
+            not self._info.named or self._provider.listing == "openai"
+        ):  # other servers state windows in other places
             listed = await listed_models(self._ask, self._provider)
         if isinstance(listed, Failure):
             if not self._info.named or listed.loading:
                 return listed
-            # The request itself will say what is wrong, if anything is. What may pass is asked again.
+            # The request itself will report errors. After temporary failures, facts are requested again.
             is_final = not listed.retry
             listed = []
         if not self._info.named:
             if not listed:
-                return failures.unlisted_failure(self._endpoint)
+                return Failure(failures.UNLISTED.format(at=self._endpoint))
             name = listed[0].id
-            self._info = model_info(name, self._provider.base_url, self._window_of(name))
+            self._info = model_info(
+                name, self._provider.base_url, self._window_of(name)
+            )
         self._settled = True
         if self._window_of(self._info.id) is None:
-            stated = await stated_window(self._ask, self._provider, self._info.id, listed)
+            stated = await stated_window(
+                self._ask, self._provider, self._info.id, listed
+            )
             if stated.window is not None:
-                self._info = replace(self._info, window=stated.window, window_from="server")
+                self._info = replace(
+                    self._info, window=stated.window, window_from="server"
+                )
             if not stated.pictures:
                 self._wire.left_out.names.add(PICTURES)
             most = stated.max_output or self._info.max_output
@@ -161,10 +226,10 @@ class ModelClient:
         return None
 
     async def list_models(self) -> list[ListedModel]:
-        """The models its server lists.
+        """List the server's models.
 
         Raises:
-            LLMError: it cannot be reached, or refuses the key.
+            LLMError: the server cannot be reached, or rejects the key.
         """
         listed = await listed_models(self._ask, self._provider)
         if isinstance(listed, Failure):
@@ -172,7 +237,10 @@ class ModelClient:
         return listed
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """See `LLM.stream`. An answer that breaks off or says nothing is asked for again as well."""
+        """Stream the answer; see `LLM.stream`.
+
+        Requests are also retried after broken and empty answers.
+        """
         retries = failures.Retries()
         async with aclosing(self._until_ready(retries)) as waits:
             async for wait in waits:
@@ -205,8 +273,12 @@ class ModelClient:
             yield replace(_again(failure, retries, seconds), partial=kept)
             await self._sleep(seconds)
 
-    async def _until_ready(self, retries: failures.Retries) -> AsyncGenerator[RetryChunk, None]:
-        """Learns what is not known yet, and waits for a server that is still loading its model.
+    async def _until_ready(
+        self, retries: failures.Retries
+    ) -> AsyncGenerator[RetryChunk, None]:
+        """Ask the server for unknown facts.
+
+        If the server is still loading its model, wait until it has finished.
 
         Raises:
             LLMError: no model was named, and the server does not list any.
@@ -227,7 +299,10 @@ class ModelClient:
         return _Sending(replace(request, max_output=most), capped=is_ours)
 
     def _adapt(self, sending: "_Sending", failure: Failure) -> bool:
-        """Whether the request may be sent at once in another way."""
+        """Adapt the request to a rejection.
+
+        Returns whether to send the request again at once.
+        """
         if self._wire.leave_out(failure, sending.request, sending.body):
             return True
         if not sending.adapt(failure):
@@ -238,35 +313,39 @@ class ModelClient:
     def _why_empty(self, reading: AnswerReader) -> Failure:
         if reading.message().stop_reason == "length":
             return failures.window_failure(self._endpoint)
-        return failures.empty_failure(self._endpoint)
+        return Failure(failures.EMPTY.format(at=self._endpoint), retry=True)
 
     def _answer_limit(self, request: Request) -> int:
-        """How long an answer may be, in tokens; 0 leaves it to the server.
+        """Return the answer's limit in tokens; 0 leaves it to the server.
 
-        Of a local server, which has no limit of its own: what the window has left. Where the server's own is
-        a short one, or has to be stated: what a budget leaves free.
+        Local servers have no limit of their own, so the free space in the window is used. For servers that
+        have a low default, or that require a limit, it is the space that the budget reserves for answers.
         """
         least = min(self._info.window // 16, 32_768)
-        is_known = bool(request.tokens) and not self._info.guessed and not self._adds_answer
+        is_known = (
+            bool(request.tokens) and not self._info.guessed and not self._adds_answer
+        )
         if is_known and is_local(self._provider.base_url):
             return max(least, int(_OF_THE_ROOM * (self._info.window - request.tokens)))
         return least if self._provider.states_output or self.api == "messages" else 0
 
     async def aclose(self) -> None:
-        client, self._client = self._client, None
+        client = self._client
+        self._client = None
         if client is not None:
             await client.aclose()
 
     async def _attempt(
         self, sending: "_Sending", reading: AnswerReader
     ) -> AsyncGenerator[Chunk | Failure, None]:
-        """Sends the request once and feeds what comes to `reading`.
+        """Send the request once, and feed the stream to `reading`.
 
-        A failure is its last item, and no exception: what the SDK raises holds the request, with the key in
-        it, and would hang on every error that is raised while it is handled.
+        A failure is yielded as the last item instead of being raised. The SDK's exceptions contain the
+        request with the key, and would become the context of every error raised while they are handled.
         """
         client = await self._open()
-        body, headers = self._wire.body(sending.request, self._info.id), self._wire.headers(sending.request)
+        body = self._wire.body(sending.request, self._info.id)
+        headers = self._wire.headers(sending.request)
         if self._tells_reading and self._wire.left_out.sends(PROGRESS):
             body["return_progress"] = True
         if not sending.streamed:
@@ -276,31 +355,35 @@ class ModelClient:
         try:
             stream = await client.stream(self._wire.path, body, headers)
         except client.failed as error:
-            yield self._failure(client, error)
+            yield client.failure(error, self._endpoint)
             return
         async with stream:
-            # The bytes, not the SDK's events: see `sse`. And plain JSON: the SDK's own models drop or mistype
-            # fields of compatible servers.
+            # Read bytes instead of the SDK's events (see `sse`), and plain JSON instead of its models, which
+            # drop or mistype fields of compatible servers.
             async for chunk in self._read(stream.response.aiter_bytes(), reading):
                 yield chunk
 
     async def _read(
         self, body: AsyncIterator[bytes], reading: AnswerReader
     ) -> AsyncGenerator[Chunk | Failure, None]:
-        """Feeds a body to `reading`; in the end, what was wrong with it, if anything was."""
+        """Feed a body to `reading`. If the body was faulty, yield a failure at the end."""
         try:
             async with aclosing(self._pieces(body, reading)) as pieces:
                 async for name, piece in pieces:
                     if (error := failures.error_in(piece, name)) is not None:
-                        yield failures.stream_failure(self._endpoint, error, begun=reading.started)
+                        yield failures.stream_failure(
+                            self._endpoint, error, begun=reading.started
+                        )
                         return
                     for chunk in reading.feed(piece):
                         yield chunk
                     if reading.full:
-                        return  # Closes the connection: the server would go on.
+                        return  # Close the connection; otherwise the server would continue.
             await _read_to_the_end(body)
         except _breaks() as error:
-            if not reading.complete:  # What breaks after the end harms nobody.
+            if (
+                not reading.complete
+            ):  # Errors after the end of the answer have no effect.
                 yield self._broken(error)
                 return
         if reading.overflowed:
@@ -311,72 +394,66 @@ class ModelClient:
     async def _pieces(
         self, body: AsyncIterator[bytes], reading: AnswerReader
     ) -> AsyncGenerator[tuple[str, object], None]:
-        """The decoded pieces of a body, each with the name of its event, up to the end of the answer.
+        """Yield a body's event names and decoded pieces, up to the answer's end.
 
         Raises:
-            sse.TooLong: nothing of them makes up an answer.
+            sse.TooLong: too much data arrived without any part of an answer.
         """
-        seen, silent, said = 0, 0, 0
+        event_count = 0
+        useless_bytes = 0
+        characters = 0
         async with aclosing(sse.events_of(body)) as events:
             async for event in events:
-                seen += 1
-                if seen % _AT_ONCE == 0:
+                event_count += 1
+                if event_count % _AT_ONCE == 0:
                     await asyncio.sleep(0)
                 if event.is_last:
                     return
                 yield event.name, event.decoded()
                 if reading.over:
                     return
-                silent = silent + len(event.data) if reading.characters == said else 0
-                said = reading.characters
-                if silent > sse.LONGEST_EVENT:
+                useless_bytes += len(event.data)
+                if reading.characters != characters:
+                    useless_bytes = 0
+                    characters = reading.characters
+                if useless_bytes > sse.LONGEST_EVENT:
                     raise sse.TooLong
 
     def _broken(self, error: Exception) -> Failure:
-        """What an exception in the middle of a body means."""
+        """Return the failure for an exception raised while reading a body."""
         import httpx2
 
         at = self._endpoint
         match error:
             case sse.WebPage():
-                return failures.web_page_failure(at)
+                return Failure(failures.WEB_PAGE.format(at=at))
             case sse.TooLong():
-                return failures.endless_failure(at, sse.LONGEST_EVENT)
+                size = sse.LONGEST_EVENT / 2**20
+                return Failure(failures.ENDLESS.format(at=at, size=size))
             case httpx2.TimeoutException():
                 return failures.stalled_failure(at, self._idle)
             case _:
                 return failures.broken_failure(at)
 
-    def _failure(self, client: "Sdk", error: Exception) -> Failure:
-        """What an exception of the SDK means, raised before the body began."""
-        at = self._endpoint
-        if isinstance(error, client.failed_with_status):
-            headers = {name.lower(): value for name, value in error.response.headers.items()}
-            return failures.status_failure(at, error.status_code, error.response.text, headers)
-        cause = error.__cause__
-        if "Connect" in type(cause).__name__:  # ConnectError or ConnectTimeout of the SDK's own HTTP library.
-            return unreachable_failure(at, error)
-        if isinstance(error, client.timed_out):
-            return failures.stalled_failure(at, self._idle)
-        return failures.broken_failure(at)
-
-    async def _ask(self, path: str, body: Mapping[str, object] | None) -> object:
-        """The JSON of one small answer, or a `Failure`: see `listing.Ask`. A POST may take long."""
+    async def _ask(self, path: str, body: JsonFields | None) -> object:
+        """Send a small request, and return the response's JSON or a `Failure` (`listing.Ask`)."""
         client = await self._open()
         try:
             return await client.ask(path, body, _CONNECT_SECONDS)
         except client.failed as error:
-            return self._failure(client, error)
+            return client.failure(error, self._endpoint)
         except (ValueError, RecursionError):
             return None
 
     @property
     def _endpoint(self) -> Endpoint:
-        asked = self._provider
-        return Endpoint(asked.base_url, self._info.id, self._key, self._key_name, asked.url_setting)
+        return endpoint_of(self._provider, self._info.id, self._key, self._key_name)
 
     async def _open(self) -> "Sdk":
-        """The SDK's client; import and construction block for long, hence the thread."""
+        """Create the SDK's client.
+
+        This runs in a thread, because the import and the construction are slow.
+        """
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._build)
@@ -385,19 +462,37 @@ class ModelClient:
     def _build(self) -> "Sdk":
         from .http_client import Sdk
 
-        return Sdk(self._provider, self._key, idle_seconds=self._idle, connect_seconds=_CONNECT_SECONDS)
+        return Sdk(
+            self._provider,
+            self._key,
+            idle_seconds=self._idle,
+            connect_seconds=_CONNECT_SECONDS,
+        )
 
 
 def _breaks() -> tuple[type[Exception], ...]:
-    """What reading a body can raise. The HTTP library lets the last two through as they are."""
+    """Return the exceptions that reading a body can raise.
+
+    The HTTP library does not wrap the last two, which are raised by lower layers.
+    """
     import anyio
     import httpx2
 
-    return (ValueError, sse.TooLong, sse.WebPage, httpx2.HTTPError, OSError, anyio.EndOfStream)
+    return (
+        ValueError,
+        sse.TooLong,
+        sse.WebPage,
+        httpx2.HTTPError,
+        OSError,
+        anyio.EndOfStream,
+    )
 
 
 async def _read_to_the_end(body: AsyncIterator[bytes]) -> None:
-    """Reads what follows the end of an answer, if it comes at once. Errors there do no harm."""
+    """Read the rest of a body after the answer.
+
+    Reads only data that arrives almost at once. Errors are ignored.
+    """
     with suppress(*_breaks(), TimeoutError):
         async with asyncio.timeout(_GOODBYE_SECONDS):
             async for _ in body:
@@ -405,30 +500,45 @@ async def _read_to_the_end(body: AsyncIterator[bytes]) -> None:
 
 
 def _is_empty(answer: AssistantMessage, info: ModelInfo) -> bool:
-    """Whether a model that came to its end has neither said nor called anything; or one that had no room to
-    say anything, because the request filled the window (as of Xiaomi's MiMo)."""
+    """Return whether a complete answer has no content.
+
+    If the request filled the window, an empty answer may instead report that it reached its limit, as
+    Xiaomi's MiMo does.
+    """
     if answer.stop_reason == "length":
-        return not answer.parts and answer.usage is not None and answer.usage.input >= _FILLED * info.window
+        return (
+            not answer.parts
+            and answer.usage is not None
+            and answer.usage.input >= _FILLED * info.window
+        )
     return answer.stop_reason == "stop" and not answer.calls and not answer.text.strip()
 
 
 @dataclass(slots=True)
 class _Sending:
-    """A request, and how it is sent: what its server cannot do is left out the next time."""
+    """A request, with its adaptations to the server."""
 
     request: Request
     capped: bool
-    """Whether the limit of its answer is one of ours."""
+    """Whether the client set a limit for the answer."""
     streamed: bool = True
-    body: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What was sent last."""
+    body: JsonObject = field(default_factory=dict, repr=False)
+    """Body sent in the last attempt."""
 
     def adapt(self, failure: Failure) -> bool:
-        """Whether it may be sent at once in another way."""
-        if failure.mute and self.streamed:  # llama-cpp-python streams nothing where it should refuse.
+        """Adapt the request to a rejection.
+
+        Returns whether to send the request again at once.
+        """
+        if (
+            failure.mute and self.streamed
+        ):  # llama-cpp-python does this where it should reject the request
             self.streamed = False
-        elif self.capped and failure.overflow and _COUNTS_ANSWER.search(failure.message):
-            self.request, self.capped = replace(self.request, max_output=None), False
+        elif (
+            self.capped and failure.overflow and _COUNTS_ANSWER.search(failure.message)
+        ):
+            self.request = replace(self.request, max_output=None)
+            self.capped = False
         else:
             return False
         return True
@@ -436,7 +546,9 @@ class _Sending:
 
 def _again(failure: Failure, retries: failures.Retries, seconds: float) -> RetryChunk:
     if failure.loading:
-        so_far = failure.sentence.replace(" (503)", f", {retries.loading - seconds:.0f} s so far (503)")
+        so_far = failure.sentence.replace(
+            " (503)", f", {retries.loading - seconds:.0f} s so far (503)"
+        )
         return RetryChunk(so_far, seconds, 1, 0)
     return RetryChunk(failure.sentence, seconds, retries.attempt, failures.MAX_RETRIES)
 
@@ -444,5 +556,7 @@ def _again(failure: Failure, retries: failures.Retries, seconds: float) -> Retry
 def _error(failure: Failure, reading: AnswerReader) -> LLMError:
     partial = reading.message(error=failure.sentence) if reading.started else None
     if failure.overflow:
-        return ContextOverflow(failure.sentence, failure.status, partial, window=failure.window)
+        return ContextOverflow(
+            failure.sentence, failure.status, partial, window=failure.window
+        )
     return LLMError(failure.sentence, failure.status, partial, failure.about)

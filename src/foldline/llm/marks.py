@@ -1,58 +1,73 @@
-"""Marks for caches that keep only what is marked: `cache_control`, of Anthropic and of OpenRouter for it.
+"""Cache marks (`cache_control`), for Anthropic and OpenRouter.
 
-A mark stands at the end of a prefix. What ends there is written, and the next request finds it by a mark at
-the same place, or by one no more than 20 blocks behind it (platform.claude.com, "Prompt caching"). Hence the
-marks: the end of tools and system prompt, and the summary of a compaction, which stay where they are; the end
-of the request before this one, where it left its mark, however many blocks came since; and the end of this
-request. Four are allowed, and four they are.
+Their caches keep only marked prefixes.
+
+The prefix up to a mark is written to the cache. The next request finds it through a mark at the same
+position, or at most 20 blocks later (platform.claude.com, "Prompt caching"). Therefore, all four allowed
+marks are used: at the end of the tools and system prompt, at the summary of a compaction, at the end of the
+previous request (which may be more than 20 blocks back), and at the end of this request.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from foldline.json_text import JsonObject
 from foldline.protocol import CacheTerms
 
 CacheLife = Literal["5m", "1h"]
-"""How long a cache keeps what was not used; writing costs 1.25 times the input, or twice that price."""
+"""How long an unused prefix stays in the cache.
+
+Writing to the cache costs 1.25 times the input price for five minutes, and 2 times for an hour.
+"""
 
 LEAST = 4_096
-"""Tokens from which on what is marked is kept by every model; by some from 512 or 1,024 on ("Prompt caching",
-as above)."""
+"""Minimum size at which every model caches a marked prefix, in tokens.
+
+Some models also cache shorter prefixes.
+"""
 _SECONDS: Mapping[CacheLife, int] = {"5m": 300, "1h": 3_600}
 
 
 def marked_terms(life: CacheLife, effort: str = "") -> CacheTerms:
-    """What is kept of a request with marks."""
+    """Return the cache terms of a marked request."""
     return CacheTerms(life=_SECONDS[life], least=LEAST, effort=effort)
 
 
-Rendered = dict[str, Any]
-"""A message as it is sent: a role and a content."""
+Rendered = JsonObject
+"""A rendered message: a role and a content."""
 
 LAST = -1
 
 
-class Place(NamedTuple):
-    """Where a mark goes: which message, and which block of it."""
+class MarkPosition(NamedTuple):
+    """The message and block at which a mark is placed."""
 
     message: int
     block: int = LAST
 
 
 def cache_control(life: CacheLife) -> dict[str, str]:
-    """A mark. Where nothing is said five minutes are meant; servers that know no others refuse `ttl`."""
-    return {"type": "ephemeral"} if life == "5m" else {"type": "ephemeral", "ttl": life}
+    """Return a mark.
+
+    The default lifetime of five minutes is not sent, because some servers reject `ttl`.
+    """
+    mark = {"type": "ephemeral"}
+    if life != "5m":
+        mark["ttl"] = life
+    return mark
 
 
-def request_ends(messages: Sequence[Rendered]) -> list[Place]:
-    """The ends of the request before this one and of this one: what stands before the newest answer, and the
-    last message."""
+def request_ends(messages: Sequence[Rendered]) -> list[MarkPosition]:
+    """Return the end of the previous request, and the end of this request.
+
+    The previous request ended before the newest answer.
+    """
     following = "assistant"
-    ends: list[Place] = []
+    ends: list[MarkPosition] = []
     for at in range(len(messages) - 1, -1, -1):
         role = messages[at]["role"]
         if following == "assistant" and role not in ("system", "assistant"):
-            ends.insert(0, Place(at))
+            ends.insert(0, MarkPosition(at))
         if len(ends) == 2:
             break
         following = role
@@ -60,17 +75,22 @@ def request_ends(messages: Sequence[Rendered]) -> list[Place]:
 
 
 def blocks_of(content: str | list[Rendered]) -> list[Rendered]:
-    """A content as blocks, in a list of its own."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+    """Return a message's content as a new list of blocks."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(content)
 
 
-def marked(messages: Sequence[Rendered], places: Iterable[Place], life: CacheLife) -> list[Rendered]:
-    """The messages with marks at these places. What was rendered stays as it is: copies carry the marks."""
-    result = [*messages]
-    for at, block in places:
+def marked(
+    messages: Sequence[Rendered], positions: Iterable[MarkPosition], life: CacheLife
+) -> list[Rendered]:
+    """Return copies of the messages, with marks at these positions."""
+    result = list(messages)
+    for at, block in positions:
         blocks = blocks_of(result[at]["content"])
-        if block == LAST and blocks[LAST]["type"] == "image_url":  # OpenRouter takes marks on texts only
-            texts = [place for place, each in enumerate(blocks) if each["type"] == "text"]
+        # OpenRouter accepts marks only on text blocks.
+        if block == LAST and blocks[LAST]["type"] == "image_url":
+            texts = [n for n, content in enumerate(blocks) if content["type"] == "text"]
             if not texts:
                 continue
             block = texts[-1]

@@ -1,15 +1,16 @@
-"""Anthropic's Messages API: messages as blocks, answers from its events, marks for its cache.
+"""Anthropic's Messages API: renders messages as blocks, and reads answers from events.
 
-Pure and deterministic, and as stable as a dialect: extending the messages extends the blocks. Thinking goes
-back as it came, signature included, to the model and server it came from: another one refuses it.
+Rendering is pure, deterministic and, as in a dialect, stable: appending messages only appends blocks.
+Thinking is sent back unchanged, with its signature, but only to the model and server that produced it,
+because others reject it.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from foldline.json_text import JsonFields, JsonObject
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -27,7 +28,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.messages import StopReason, json_object
 
-from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
+from .base import Request, ToolSpec
 from .call_assembly import LONGEST_NAME
 from .chat import CONTEXT_WINDOW_EXCEEDED
 from .dialect import (
@@ -38,41 +39,45 @@ from .dialect import (
     checkpoint_line,
     function_name,
     machine_text,
-    signer,
     text_piece,
     user_pieces,
 )
 from .marks import cache_control, marked_terms
 from .own_fields import MARKS
 from .wire import (
+    AnswerBlock,
     AnswerReader,
+    BlockKind,
+    ContentChunk,
     Expected,
-    Growing,
     Room,
-    Said,
     Wire,
-    arguments_of,
     count,
     mapping,
     sequence,
+    stop_or_calls,
     string,
 )
 
 MESSAGES = "messages"
-"""The dialect that is recorded with each request of this API."""
+"""Name of this API's dialect, recorded with each request."""
 
 
-def to_messages(messages: Sequence[BaseMessage], reader: str) -> list[dict[str, Any]]:
-    """The messages as one request sends them; the system prompt, which has a place of its own there, as the
-    first. `reader` is who gets its thinking back: see `dialect.can_read`.
+def to_messages(messages: Sequence[BaseMessage], reader: str) -> list[JsonObject]:
+    """Render messages for a request.
 
-    Messages with nothing to say (thinking without text or calls, an empty prompt) are left out.
+    A system prompt is rendered as the first message here, and is sent in its own field later.
+
+    Messages without content are left out: thinking without text or calls, and empty prompts.
+
+    Args:
+        reader: the model to which its own thinking is sent back (`dialect.can_read`).
     """
-    return _Rendering(reader).add_all(messages).done
+    return _BlockRendering(reader).add_all(messages).done
 
 
-def tools_to_messages(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """The tools as one request offers them."""
+def tools_to_messages(tools: Iterable[ToolSpec]) -> list[JsonObject]:
+    """Render a request's tools."""
     return [
         {
             "name": function_name(tool.name),
@@ -83,8 +88,8 @@ def tools_to_messages(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
     ]
 
 
-class _Rendering(MessageRendering):
-    """Neighbours of the same role are one message of several blocks."""
+class _BlockRendering(MessageRendering):
+    """Joins neighbouring messages of the same role into one message with several blocks."""
 
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
         text = "\n\n".join([message.text, *checkpoint_line(message)])
@@ -97,12 +102,17 @@ class _Rendering(MessageRendering):
         self._note_summary(message)
 
     def ask(self, message: UserMessage) -> None:
-        blocks = user_pieces(message, text_piece, _image, says=str.strip)  # Blank texts are refused.
+        blocks = user_pieces(
+            message, text_piece, _image, says=str.strip
+        )  # The API rejects blank text blocks.
         if blocks:
             self._add_user(blocks)
 
     def answer(self, message: AssistantMessage) -> None:
-        """Parts in the order in which they came. Thinking goes only with text or a call that follows it."""
+        """Add an answer's parts, in order.
+
+        Thinking is added only if text or a call follows.
+        """
         blocks: list[Piece] = []
         thinking: list[Piece] = []
         for part in message.parts:
@@ -124,29 +134,42 @@ class _Rendering(MessageRendering):
         self._add("assistant", blocks)
 
     def report(self, message: ToolResultMessage) -> None:
-        content: list[Piece] = [text_piece(message.text)] if message.text.strip() else []
-        content += [_image(part) for part in message.parts if isinstance(part, ImagePart)]
+        content: list[Piece] = (
+            [text_piece(message.text)] if message.text.strip() else []
+        )
+        content += [
+            _image(part) for part in message.parts if isinstance(part, ImagePart)
+        ]
         content += [text_piece(machine_text(line)) for line in checkpoint_line(message)]
         block: Piece = {"type": "tool_result", "tool_use_id": _id(message.call_id)}
-        said = {"content": content} if content else {}
-        self._add_user([block | said | ({"is_error": True} if message.is_error else {})])
+        if content:
+            block["content"] = content
+        if message.is_error:
+            block["is_error"] = True
+        self._add_user([block])
 
     def _add_user(self, pieces: list[Piece]) -> None:
         self._add("user", pieces)
 
     def _add(self, role: str, blocks: list[Piece]) -> None:
         if self.done and self.done[-1]["role"] == role:
-            self.done[-1] = {"role": role, "content": [*self.done[-1]["content"], *blocks]}
+            self.done[-1] = {
+                "role": role,
+                "content": [*self.done[-1]["content"], *blocks],
+            }
         else:
             self.done.append({"role": role, "content": blocks})
 
 
 def _image(part: ImagePart) -> Piece:
-    return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": part.media_type, "data": part.data},
+    }
 
 
 def _call(part: ToolCallPart) -> Piece:
-    # What is no object was written by no model of theirs, which gets it back as an object.
+    # Arguments of other models may not be an object, which this API requires.
     return {
         "type": "tool_use",
         "id": _id(part.call_id),
@@ -156,7 +179,7 @@ def _call(part: ToolCallPart) -> Piece:
 
 
 def _thinking(part: ThinkingPart, reader: str) -> list[Piece]:
-    """The block as its model knows it; none for another reader, and none that was cut off."""
+    """Return the original thinking block, if it is complete and from this reader."""
     if part.signature is None or not can_read(part, reader):
         return []
     if redacted := (json_object(part.signature) or {}).get("data"):
@@ -165,7 +188,7 @@ def _thinking(part: ThinkingPart, reader: str) -> list[Piece]:
 
 
 def _id(call_id: str) -> str:
-    """Letters, digits, `_` and `-`; ids of other providers must stay distinct."""
+    """Convert a call id to letters, digits, `_` and `-`, keeping ids distinct."""
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call_id):
         return call_id
     return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
@@ -173,56 +196,55 @@ def _id(call_id: str) -> str:
 
 _STOP_REASONS: Mapping[str, StopReason] = {
     "max_tokens": "length",
-    "tool_use": "tool_calls",
     "refusal": "filtered",
 }
 
 
-class _Block:
-    """One block of the answer, while it arrives."""
+_KINDS: Mapping[object, BlockKind] = {
+    "text": "text",
+    "thinking": "thinking",
+    "redacted_thinking": "thinking",
+    "tool_use": "call",
+}
 
-    def __init__(self, block: Mapping[str, object], room: Room) -> None:
-        self.kind = string(block.get("type"))
+
+class _Block(AnswerBlock):
+    """A block of the answer that is being received."""
+
+    def __init__(self, kind: BlockKind, block: JsonFields, room: Room) -> None:
+        super().__init__(kind, room)
         self.name = string(block.get("name"))[:LONGEST_NAME]
         self.call_id = string(block.get("id"))
-        self.text = Growing(room, watched=self.kind != "tool_use")
-        """What it says; of a call, its input."""
-        self.data = string(block.get("data"))
-        """Of thinking that nobody may read."""
-        self.signature = string(block.get("signature"))
-        self.ended = False
-        given = block.get("input")
-        self.given = json.dumps(given) if given else ""
-        """Input that came whole, as some servers send it."""
+        self.proof = string(block.get("signature"))
+        """The part of the signature that has arrived.
 
-    def grow(self, text: str) -> Said | None:
-        """Adds a piece; what can be shown of it now."""
-        new = self.text.add(text)
-        match self.kind:
-            case "tool_use":
-                return ToolCallChunk(self.name, new)
-            case "text" if new:
-                return TextChunk(new)
-            case "thinking" if new:
-                return ThinkingChunk(new)
-            case _:
-                return None
+        Compatible servers do not sign thinking, but require complete thinking to be sent back.
+        """
+        if block.get("type") == "redacted_thinking":
+            self.signature = json.dumps({"data": string(block.get("data"))})
+        if complete_input := block.get("input"):
+            self.unstreamed = json.dumps(complete_input)
+
+    def finish(self) -> None:
+        if self.kind == "thinking" and self.signature is None:
+            self.signature = self.proof
 
 
 class MessagesReader(AnswerReader):
-    """One answer of `/messages`: a list of blocks, each begun, grown and ended."""
+    """Reads an answer from `/messages`.
 
-    def __init__(self, expected: Expected, signer: str) -> None:
-        """`signer` is who can read the thinking again: see `ThinkingPart.signed_by`."""
+    An answer is a list of blocks, each with a start, deltas and an end.
+    """
+
+    def __init__(self, expected: Expected) -> None:
         super().__init__(expected)
-        self._signer = signer
-        self._blocks: dict[object, _Block] = {}
+        self._by_place: dict[object, _Block] = {}
         self._reason = ""
         self._stopped = False
 
     @property
-    def started(self) -> bool:
-        return any(block.text or block.name for block in self._blocks.values())
+    def _blocks(self) -> Iterable[AnswerBlock]:
+        return self._by_place.values()
 
     @property
     def complete(self) -> bool:
@@ -236,77 +258,74 @@ class MessagesReader(AnswerReader):
     def overflowed(self) -> bool:
         return self._reason == CONTEXT_WINDOW_EXCEEDED
 
-    def feed(self, piece: object) -> list[Said]:
+    def feed(self, piece: object) -> list[ContentChunk]:
         event = mapping(piece)
         match event.get("type"):
             case "message_start":
                 self._take_usage(mapping(event.get("message")).get("usage"))
             case "content_block_start":
-                return self._begin(event.get("index"), mapping(event.get("content_block")))
+                return self._begin(
+                    event.get("index"), mapping(event.get("content_block"))
+                )
             case "content_block_delta":
-                return self._grow(self._blocks.get(event.get("index")), mapping(event.get("delta")))
-            case "content_block_stop" if block := self._blocks.get(event.get("index")):
-                block.ended = True
+                block = self._by_place.get(event.get("index"))
+                return self._grow(block, mapping(event.get("delta")))
+            case "content_block_stop" if ended := self._by_place.get(
+                event.get("index")
+            ):
+                ended.finish()
             case "message_delta":
-                self._reason = string(mapping(event.get("delta")).get("stop_reason")) or self._reason
+                self._reason = (
+                    string(mapping(event.get("delta")).get("stop_reason"))
+                    or self._reason
+                )
                 self._take_usage(event.get("usage"))
             case "message_stop":
                 self._stopped = True
-            case "message":  # Asked for a stream, it answers in one piece.
-                return self._whole(event)
+            case (
+                "message"
+            ):  # The server answered in one piece although a stream was requested.
+                return self._complete(event)
         return []
 
-    def _whole(self, message: Mapping[str, object]) -> list[Said]:
-        said: list[Said] = []
-        for place, value in enumerate(sequence(message.get("content"))):
-            said += self._begin(place, mapping(value))
-            self._blocks[place].ended = True
-        self._reason, self._stopped = string(message.get("stop_reason")), True
+    def _complete(self, message: JsonFields) -> list[ContentChunk]:
+        chunks: list[ContentChunk] = []
+        for index, value in enumerate(sequence(message.get("content"))):
+            chunks += self._begin(index, mapping(value))
+        for block in self._by_place.values():
+            block.finish()
+        self._reason = string(message.get("stop_reason"))
+        self._stopped = True
         self._take_usage(message.get("usage"))
-        return said
+        return chunks
 
-    def _begin(self, place: object, value: Mapping[str, object]) -> list[Said]:
+    def _begin(self, place: object, value: JsonFields) -> list[ContentChunk]:
         self._room.take_call()
-        block = self._blocks[place] = _Block(value, self._room)
-        said = block.grow(string(value.get("text")) + string(value.get("thinking")))
-        return [said] if said else []
+        kind = _KINDS.get(value.get("type"))
+        if kind is None:
+            return []
+        block = _Block(kind, value, self._room)
+        self._by_place[place] = block
+        return block.grow(string(value.get("text")) + string(value.get("thinking")))
 
-    def _grow(self, block: _Block | None, delta: Mapping[str, object]) -> list[Said]:
+    def _grow(self, block: _Block | None, delta: JsonFields) -> list[ContentChunk]:
         if block is None:
             return []
-        block.signature += string(delta.get("signature"))
-        text = "".join(string(delta.get(name)) for name in ("text", "thinking", "partial_json"))
-        said = block.grow(text) if text else None
-        return [said] if said else []
-
-    def _parts(self) -> list[Part]:
-        ids = self._call_ids()
-        parts: list[Part] = []
-        for number, block in enumerate(self._blocks.values()):
-            text = str(block.text)
-            match block.kind:
-                case "text" if text:
-                    parts.append(TextPart(text=text))
-                case "thinking" if text or block.signature:
-                    # Compatible servers sign nothing, and want it back all the same, once it is whole.
-                    proof = {"signature": block.signature, "signed_by": self._signer} if block.ended else {}
-                    parts.append(ThinkingPart(text=text, **proof))
-                case "redacted_thinking":
-                    sealed = json.dumps({"data": block.data})
-                    parts.append(ThinkingPart(text="", signature=sealed, signed_by=self._signer))
-                case "tool_use" if self._is_call(block.name, text):
-                    call_id, said = ids.unique(block.call_id, number), arguments_of(text or block.given)
-                    parts.append(ToolCallPart(call_id=call_id, name=block.name, arguments=said))
-        return parts
+        block.proof += string(delta.get("signature"))
+        text = "".join(
+            string(delta.get(name)) for name in ("text", "thinking", "partial_json")
+        )
+        return block.grow(text) if text else []
 
     def _stop_reason(self, parts: Sequence[Part]) -> StopReason:
-        reason = _STOP_REASONS.get(self._reason, "stop")
-        if reason in ("stop", "tool_calls"):
-            return "tool_calls" if any(isinstance(part, ToolCallPart) for part in parts) else "stop"
-        return reason
+        reason = _STOP_REASONS.get(self._reason)
+        return reason or stop_or_calls(parts)
 
     def _take_usage(self, value: object) -> None:
-        """The numbers of an event are those of the answer so far; `input_tokens` leaves out cached ones."""
+        """Process the running token counts in an event.
+
+        Their `input_tokens` excludes cached tokens.
+        """
         if not mapping(value):
             return
         usage = self._reported_so_far(value)
@@ -325,21 +344,33 @@ class MessagesReader(AnswerReader):
 
 
 class MessagesWire(Wire):
-    """`/messages`. The server keeps nothing but its cache: each request carries the whole view."""
+    """The `/messages` API.
+
+    Each request contains the complete view, because the server is stateless.
+    """
 
     name = MESSAGES
     path = "/messages"
+    answer_reader = MessagesReader
 
     def cache(self, model: str) -> CacheTerms | None:
-        return marked_terms(self.options.cache_life, self._effort) if self.left_out.sends(MARKS) else None
+        if not self.left_out.sends(MARKS):
+            return None
+        return marked_terms(self.options.cache_life, self._effort)
 
-    def _body(self, request: Request, model: str) -> dict[str, Any]:
+    def _body(self, request: Request, model: str) -> JsonObject:
         messages = self._messages(request, model, marks=True)
         leads = bool(messages) and messages[0]["role"] == "system"
-        system, messages = (messages[:1], messages[1:]) if leads else ([], messages)
-        if messages and messages[-1]["role"] == "assistant":  # It would be taken for the start of an answer.
-            messages.append({"role": "user", "content": [text_piece(machine_text("Go on."))]})
-        body: dict[str, Any] = {
+        system: list[JsonObject] = []
+        if leads:
+            system = messages[:1]
+            messages = messages[1:]
+        # An answer at the end would be read as the beginning of the next answer.
+        if messages and messages[-1]["role"] == "assistant":
+            messages.append(
+                {"role": "user", "content": [text_piece(machine_text("Go on."))]}
+            )
+        body: JsonObject = {
             "model": model,
             "messages": messages,
             "max_tokens": self._output_limit(request),
@@ -351,7 +382,9 @@ class MessagesWire(Wire):
         if request.tools:
             body["tools"] = tools_to_messages(request.tools)
             if self.left_out.sends(MARKS) and not system:
-                body["tools"][-1]["cache_control"] = cache_control(self.options.cache_life)
+                body["tools"][-1]["cache_control"] = cache_control(
+                    self.options.cache_life
+                )
             if request.tools_off:
                 body["tool_choice"] = {"type": "none"}
         if effort := self._effort:
@@ -361,8 +394,5 @@ class MessagesWire(Wire):
     def _output_limit(self, request: Request) -> int:
         return request.max_output or 4_096
 
-    def reading(self, request: Request, info: ModelInfo) -> MessagesReader:
-        return MessagesReader(self._expected(request, info), signer(info.id, self._host))
-
-    def _begin(self, reader: str) -> _Rendering:
-        return _Rendering(reader)
+    def _begin(self, reader: str) -> _BlockRendering:
+        return _BlockRendering(reader)

@@ -1,35 +1,46 @@
-"""What Foldline adds to requests by itself, and what one model is not sent any more.
+"""Optional fields that Foldline adds to requests, and how servers reject them.
 
-A server that refuses such a field is asked again at once without it, or with the number that it names.
+After a rejection, the request is sent again at once, without the field or with the limit that the rejection
+states.
 """
 
 import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
-Body = dict[str, Any]
-"""A request, ready for JSON."""
+from foldline.json_text import JsonObject
+
+Body = JsonObject
+"""A request body, ready to be encoded as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnField:
-    """A part of requests that a model can do without."""
+    """An optional request field."""
 
     name: str
-    """In this program."""
+    """Internal name of the field."""
     paths: tuple[str, ...] = ()
-    """Where it stands in a request, by API, as `reasoning.effort`."""
+    """Paths of the field in request bodies of the various APIs, such as `reasoning.effort`."""
     keys: tuple[str, ...] = ()
-    """Its keys inside messages, which are rendered without them."""
+    """Keys under which the field appears inside messages.
+
+    Messages can be rendered without them.
+    """
     words: tuple[str, ...] = ()
-    """What else a refusal calls it."""
+    """Other words with which servers name the field in rejections."""
     phrases: tuple[str, ...] = ()
-    """What a refusal says of nothing else, wherever it stands."""
+    """Phrases that occur only in rejections of this field."""
 
     def names(self, body: Body, keys: str) -> list[str]:
-        """Return the words by which a refusal may name it, if it was sent."""
+        """Return the words with which a rejection may name the field.
+
+        Returns an empty list if the field was not sent.
+
+        Args:
+            keys: the request's messages as JSON.
+        """
         sent = [key for key in self.keys if f'"{key}":' in keys]
         if sent or any(_value_at(body, path) is not None for path in self.paths):
             return [*self.paths, *sent, *self.words]
@@ -42,7 +53,10 @@ ANSWER_LIMIT = OwnField(
     words=("max_new_tokens", "maxOutputTokens", "maximum tokens"),
 )
 PICTURES = "pictures"
-"""Left out where a model takes none."""
+"""Pseudo-field for a request's images, so that they can be dropped like any optional field.
+
+They are left out if the model accepts no images.
+"""
 EFFORT = "effort"
 MARKS = "marks"
 OLD_THINKING = "old thinking"
@@ -61,54 +75,86 @@ OWN_FIELDS = (
         ("reasoning_effort", "reasoning.effort", "output_config.effort"),
         words=("output_config", "effort", "reasoning"),
     ),
-    OwnField("encrypted reasoning", ("include",), words=("encrypted", "reasoning.encrypted_content")),
-    # LiteLLM sends `thinking` on as `reasoning.effort` to models that are no Claude.
-    OwnField("thinking", ("thinking",), words=("adaptive", "reasoning", "reasoning_effort", "effort")),
+    OwnField(
+        "encrypted reasoning",
+        ("include",),
+        words=("encrypted", "reasoning.encrypted_content"),
+    ),
+    # LiteLLM passes `thinking` on as `reasoning.effort` to models other than Claude.
+    OwnField(
+        "thinking",
+        ("thinking",),
+        words=("adaptive", "reasoning", "reasoning_effort", "effort"),
+    ),
     OwnField("shown reasoning", ("reasoning.summary",), words=("reasoning",)),
     OwnField("storage", ("store",)),
     OwnField(MARKS, keys=("cache_control",)),
     OwnField(
         OLD_THINKING,
-        keys=("signature", "encrypted_content", "reasoning_details", "reasoning_content", "reasoning"),
-        # Of a model behind the same name that is another one now; of a key that has changed.
-        phrases=("could not be verified", "items are not persisted", "invalid `signature`"),
+        keys=(
+            "signature",
+            "encrypted_content",
+            "reasoning_details",
+            "reasoning_content",
+            "reasoning",
+        ),
+        # The reasoning belongs to another model that had the same name, or to a key that has changed.
+        phrases=(
+            "could not be verified",
+            "items are not persisted",
+            "invalid `signature`",
+        ),
     ),
 )
-"""The first of those that a refusal names at the same place counts."""
+"""All optional fields.
+
+If a word in an error response matches several fields, the first one is used.
+"""
 
 _LEAST_LIMIT = 256
-"""Tokens. A smaller number in a refusal is a status, an index or the lower end of a range."""
+"""Minimum number in a rejection that is taken as a token limit.
+
+Smaller numbers are statuses, indices, or lower ends of ranges.
+"""
 _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,_]{2,12})(?![\w-]|\.\d)(\s*\(exclusive\))?")
 _INSTEAD = re.compile(r"\buse\W+(max_\w+)", re.IGNORECASE)
 _ALLOWED = re.compile(
     r"expected one of|expected:? `|did you mean|\bsupported (params|parameters|fields)\b|allowed:"
 )
-"""Begins a list of what may be sent."""
+"""Matches the start of a list of allowed fields or values in a rejection."""
 _WANTED = re.compile(
     r"\bmissing\b|(is|are) required|must be (passed|provided|present|included|preserved|returned)",
     re.IGNORECASE,
 )
-"""In a refusal because a field is not there."""
+"""Matches a rejection that complains about a missing field."""
 
 
 class LeftOut:
-    """What one model is not sent, because its server refused it."""
+    """The fields that a model's server has rejected."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are left out from the start."""
+        """
+        Args:
+            names: names of fields that are left out from the start.
+        """
         self.names = set(names)
         self.most: int | None = None
-        """Tokens that an answer may have, as a refusal named them."""
+        """Maximum size of an answer, in tokens, as stated in a rejection."""
         self._limit_name = ""
-        """The field for that number, if the server asked for another one."""
+        """Name of the field for the answer's limit, if the server requires an unusual name."""
 
     def sends(self, name: str) -> bool:
         return name not in self.names
 
     def learn(self, message: str, body: Body) -> bool:
-        """Remember what these words refuse of a request; False if it is nothing that can be left out."""
+        """Leave out the field that an error message rejects, from now on.
+
+        Returns whether the request can be sent again.
+        """
         refused = refused_field(message, body, self.names)
-        if refused is None or (refused.name == EFFORT and _names_value(message, refused, body)):
+        if refused is None or (
+            refused.name == EFFORT and _names_value(message, refused, body)
+        ):
             return False
         if refused is ANSWER_LIMIT and self._adapt_limit(message, body):
             return True
@@ -116,12 +162,15 @@ class LeftOut:
         return True
 
     def _adapt_limit(self, message: str, body: Body) -> bool:
-        """Rename or lower the limit of answers as the words ask; False if they name neither."""
+        """Rename or lower the answer's token limit, as an error message requires.
+
+        Returns whether anything changed.
+        """
         name = next(name for name in ANSWER_LIMIT.paths if name in body)
         instead = _INSTEAD.search(message)
-        wanted = instead[1] if instead else ""
-        if wanted != name and wanted in ANSWER_LIMIT.paths and not self._limit_name:
-            self._limit_name = wanted
+        new_name = instead[1] if instead else ""
+        if new_name != name and new_name in ANSWER_LIMIT.paths and not self._limit_name:
+            self._limit_name = new_name
             return True
         lower = limit_named(message, body[name])
         if lower is None:
@@ -130,7 +179,7 @@ class LeftOut:
         return True
 
     def trimmed(self, body: Body) -> Body:
-        """Return a request without what is left out, and with a limit that the server takes."""
+        """Return a request without its rejected fields, and with a limit that the server accepts."""
         for own in OWN_FIELDS:
             if own.name in self.names:
                 for path in own.paths:
@@ -138,15 +187,20 @@ class LeftOut:
         for name in ANSWER_LIMIT.paths:
             if name in body:
                 limit = body.pop(name)
-                body[self._limit_name or name] = limit if self.most is None else min(limit, self.most)
+                body[self._limit_name or name] = (
+                    limit if self.most is None else min(limit, self.most)
+                )
                 break
         return body
 
 
-def refused_field(message: str, body: Body, without: Collection[str] = ()) -> OwnField | None:
-    """Return the field that a refusal names first, of those that were sent; None if it names none.
+def refused_field(
+    message: str, body: Body, without: Collection[str] = ()
+) -> OwnField | None:
+    """Return the first sent field that a rejection names, if there is one.
 
-    `without` are the names of fields left out already.
+    Args:
+        without: names of fields that are already left out.
     """
     if allowed := _ALLOWED.search(message):
         message = message[: allowed.start()]
@@ -159,44 +213,61 @@ def refused_field(message: str, body: Body, without: Collection[str] = ()) -> Ow
         if names and any(phrase in message.lower() for phrase in own.phrases):
             return own
         places = ((_place_of(name, message), -len(name)) for name in names)
-        mentions += [(place, length, own) for place, length in places if place is not None]
+        mentions += [
+            (place, length, own) for place, length in places if place is not None
+        ]
     return min(mentions, key=lambda mention: mention[:2])[2] if mentions else None
 
 
 def _place_of(name: str, message: str) -> int | None:
-    """Return where a name stands as a whole word: `max_tokens` is not in `max_tokens_exceeded`."""
-    found_at = re.search(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", message, re.IGNORECASE)
+    """Find a name in a message as a whole word, and return its position.
+
+    For example, `max_tokens` is not a whole word in `max_tokens_exceeded`.
+    """
+    found_at = re.search(
+        rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", message, re.IGNORECASE
+    )
     return None if found_at is None else found_at.start()
 
 
 def limit_named(message: str, sent: int) -> int | None:
-    """Return the largest number of tokens in a refusal that is below the limit sent."""
+    """Return the largest token limit in a rejection that is lower than the limit sent."""
     numbers = [
-        int(re.sub(r"\D", "", number)) - bool(exclusive) for number, exclusive in _NUMBER.findall(message)
+        int(re.sub(r"\D", "", number)) - bool(exclusive)
+        for number, exclusive in _NUMBER.findall(message)
     ]
-    return max((number for number in numbers if _LEAST_LIMIT <= number < sent), default=None)
+    return max(
+        (number for number in numbers if _LEAST_LIMIT <= number < sent), default=None
+    )
 
 
 def _value_at(body: Body, path: str) -> object:
-    """Return what a request has at a path such as `reasoning.effort`; None if nothing."""
+    """Return the value at a path like `reasoning.effort`, if any."""
     name, _, key = path.partition(".")
     value = body.get(name)
     return value.get(key) if key and isinstance(value, dict) else value
 
 
 def _keys_within(body: Body) -> str:
-    """Return the messages of a request as JSON, in which a key cannot be mistaken for a text."""
+    """Return a request's messages as JSON, in which `":` occurs only after keys."""
     return json.dumps([body.get("messages"), body.get("input"), body.get("system")])
 
 
 def _names_value(message: str, own: OwnField, body: Body) -> bool:
-    """Return whether the words are about the value that the user set, not about the field."""
-    values = [value for path in own.paths if isinstance(value := _value_at(body, path), str)]
-    return any(re.search(rf"['\"`]{re.escape(value)}['\"`]", message) for value in values)
+    """Return whether a message rejects the value that the user set, not the field itself."""
+    values = [
+        value for path in own.paths if isinstance(value := _value_at(body, path), str)
+    ]
+    return any(
+        re.search(rf"['\"`]{re.escape(value)}['\"`]", message) for value in values
+    )
 
 
 def _remove(body: Body, path: str) -> None:
-    """Remove a field; with a nested one, its parent too, if nothing else is in it."""
+    """Remove a field.
+
+    Its parent is also removed if it becomes empty.
+    """
     name, _, key = path.partition(".")
     nested = body.get(name)
     if key and isinstance(nested, dict):

@@ -1,7 +1,8 @@
-"""Providers: who can be asked, where, with whose key, and what each of them does in a way of its own.
+"""Model providers, with their addresses, keys and special features.
 
-What concerns the rendering of messages is a dialect (`llm.dialect`), recorded with each request; the rest is
-here. The presets are in `providers.toml`; `docs/providers.md` says it for people.
+A dialect (`llm.dialect`), which is recorded with each request, defines how messages are rendered. All other
+features are defined here. The presets are defined in `providers.toml`, and described for users in
+`docs/providers.md`.
 """
 
 import ipaddress
@@ -18,67 +19,85 @@ Api = Literal["chat", "responses", "messages"]
 Listing = Literal["openai", "ollama", "llama-cpp", "lm-studio"]
 
 ENVIRONMENT = "env"
-"""Names the server of OPENAI_BASE_URL where a provider is named."""
+"""Name of the provider for the server at OPENAI_BASE_URL."""
 SHORTEST_KEY = 8
-"""Characters. What is set for servers that need no key (`EMPTY`, `x`) is no secret, but part of words."""
+"""Minimum length of a key that is masked, in characters.
+
+Shorter ones, such as `EMPTY`, are placeholders for servers that need no key.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A server of models, or a company that runs one."""
+    """A model server, or a company that runs one."""
 
     name: str
-    """As in `MODEL@NAME` and in the settings: small letters, digits and hyphens."""
+    """Name used in `MODEL@NAME` and in the settings.
+
+    Consists of lower-case letters, digits and hyphens.
+    """
     title: str
-    """What it is called."""
+    """Display name."""
     base_url: str
     key_env: str = ""
-    """The variable of the environment its key is in; empty where no key is needed."""
+    """Environment variable that contains the key; empty if no key is needed."""
     api: Api = "chat"
     dialect: str = "strict"
-    """The name of a dialect of chat completions."""
+    """Name of a dialect for chat completions."""
     default_model: str = ""
-    """Asked where no model is named. Empty: the first the server lists."""
+    """Default model. If empty, this is the first model that the server lists."""
     key_page: str = ""
-    """Where a person gets a key."""
+    """Web page on which the user can create a key."""
     key_command: str = ""
-    """What prints its key, where the user set that."""
+    """Command that prints the key, if the user has set one."""
     other_key_envs: tuple[str, ...] = ()
-    """Further names its users give the variable; the first that is set counts."""
+    """Other environment variables for the key. The first one that is set is used."""
     asks_usage: bool = True
-    """Whether `stream_options` may be sent, without which most servers report no usage."""
+    """Whether `stream_options` may be sent. Without it, most servers report no usage."""
     takes_tools_off: bool = False
-    """Whether `tool_choice` may be `none`, and the cached prefix is still used: decision 10."""
+    """Whether requests with `tool_choice: none` can use the cached prefix (decision 10)."""
     states_output: bool = False
-    """Whether a request says how long its answer may be, because the server's own limit is a short one."""
+    """Whether requests set the maximum length of the answer.
+
+    Needed if the server's default is too short.
+    """
     session_field: str = ""
-    """The field of a request that names its session, by which it finds the server with its prefix in the
-    cache; empty where there is none. One that holds a hyphen is a header."""
+    """Request field for the session's name; empty if there is none.
+
+    The provider uses it to route a request to the machine with the cached prefix. A name with a hyphen is a
+    header.
+    """
     cache_least: int = 0
-    """Tokens from which on it keeps a request in its cache, whatever the model; 0 where nothing is known."""
+    """Minimum size at which all of the provider's models cache a request, in tokens; 0 if unknown."""
     cache_step: int = 1
-    """What was kept is found in multiples of so many tokens."""
+    """The size of a cached prefix is a multiple of this number of tokens."""
     cache_life: int = 0
-    """Seconds that its cache keeps what is not used; 0 where it does not say."""
+    """How long an unused prefix stays in the cache, in seconds; 0 if unknown."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Sent with every request."""
+    """Headers sent with every request."""
     listing: Listing = "openai"
-    """What besides `/models` says how large a window is."""
+    """Type of the server's own model listing.
+
+    It reports windows, in addition to the standard listing at `/models`.
+    """
     embedding_model: str = ""
-    """Its model for embeddings; empty where it has none, or where nobody knows which."""
+    """Name of the provider's embedding model; empty if none is known."""
     models: tuple[str, ...] = ()
-    """What can be chosen where the server lists nothing."""
+    """Models to choose from if the server lists none."""
     url_name: str = ""
-    """Where its URL was set, for sentences; empty: where a setting would change it."""
+    """Variable or setting that contains the URL, as named in messages.
+
+    If empty, this is the provider's setting.
+    """
 
     @property
     def key_name(self) -> str:
-        """What to set for it to have a key, for sentences."""
+        """Variable or setting that contains the key, as named in messages."""
         return next(iter(self.key_envs), f"{self.name} below [keys] in keys.toml")
 
     @property
     def url_setting(self) -> str:
-        """What to set for it to be asked elsewhere, for sentences."""
+        """Setting that contains the URL, as named in messages."""
         return self.url_name or f"providers.{self.name}.base_url"
 
     @property
@@ -87,61 +106,91 @@ class Provider:
 
     @property
     def key_envs(self) -> tuple[str, ...]:
-        """Every variable its key may be in, the usual one first."""
-        return (*filter(None, (self.key_env,)), *self.other_key_envs)
+        """All environment variables for the key, the usual one first."""
+        usual = (self.key_env,) if self.key_env else ()
+        return usual + self.other_key_envs
 
 
 def _presets() -> Iterator[Provider]:
     table = Path(__file__).with_name("providers.toml").read_text(encoding="utf-8")
     for name, row in tomllib.loads(table).items():
-        lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
+        lists = {
+            key: tuple(value) for key, value in row.items() if isinstance(value, list)
+        }
         yield Provider(name, **row | lists)
 
 
-PROVIDERS: Mapping[str, Provider] = MappingProxyType({provider.name: provider for provider in _presets()})
-"""Those Foldline knows, by name."""
+PROVIDERS: Mapping[str, Provider] = MappingProxyType(
+    {provider.name: provider for provider in _presets()}
+)
+"""The presets by name."""
 OPENAI = PROVIDERS["openai"]
 
 
-def provider_named(name: str, own: Mapping[str, Provider] | None = None) -> Provider | None:
-    """The provider of this name; `own` are the user's, and go first."""
+def provider_named(
+    name: str, own: Mapping[str, Provider] | None = None
+) -> Provider | None:
+    """Find a provider by name.
+
+    The user's `own` providers are searched first.
+    """
     return (own or {}).get(name.lower()) or PROVIDERS.get(name.lower())
 
 
 def is_provider(name: str, own: Mapping[str, Provider] | None = None) -> bool:
-    """Whether there is a provider of this name, the server of the environment included."""
+    """Return whether a provider with this name exists.
+
+    This includes the server that is set by environment variables.
+    """
     return name.lower() == ENVIRONMENT or provider_named(name, own) is not None
 
 
 def provider_at(base_url: str) -> Provider | None:
-    """The preset whose host a URL names; None for all others. Local presets share a host, so there the port
-    counts, too."""
-    host, port = host_of(base_url), _port(base_url)
+    """Find the preset with the host of a URL, if any.
+
+    The presets for local servers share a host, so their ports must also match.
+    """
+    host = host_of(base_url)
     for provider in PROVIDERS.values():
-        local = provider.host == "localhost"
-        same = host in ("localhost", "127.0.0.1", "::1") if local else _belongs(host, provider.host)
-        if same and (not local or port == _port(provider.base_url)):
+        if provider.host != "localhost":
+            is_same = _belongs(host, provider.host)
+        else:
+            is_same_port = _port(base_url) == _port(provider.base_url)
+            is_same = is_same_port and host in ("localhost", "127.0.0.1", "::1")
+        if is_same:
             return provider
     return None
 
 
-def split_model(model: str, own: Mapping[str, Provider] | None = None) -> tuple[str, str]:
-    """`MODEL@PROVIDER` as its two names; no provider where what stands behind the `@` is none.
+def split_model(
+    model: str, own: Mapping[str, Provider] | None = None
+) -> tuple[str, str]:
+    """Split `MODEL@PROVIDER`. The provider is empty unless it is known.
 
-    Names of models hold `/`, `:` and even `@` themselves: only the last `@` counts, before a known name.
+    Model names may contain `/`, `:` and even `@`, so only the last `@` before a known provider counts.
     """
     name, at, provider = model.strip().rpartition("@")
-    return (name, provider.lower()) if at and is_provider(provider, own) else (model.strip(), "")
+    if at and is_provider(provider, own):
+        return name, provider.lower()
+    return model.strip(), ""
 
 
-def close_to(name: str, own: Mapping[str, Provider] | None = None, *, at_least: float = 0.6) -> str:
-    """A provider whose name is nearly this one, by a share of its letters; empty where there is none."""
-    close = get_close_matches(name.lower(), [*(own or {}), *PROVIDERS], n=1, cutoff=at_least)
+def close_to(
+    name: str, own: Mapping[str, Provider] | None = None, *, at_least: float = 0.6
+) -> str:
+    """Return the provider with the most similar name, or an empty string.
+
+    Args:
+        at_least: minimum similarity, from 0 to 1.
+    """
+    close = get_close_matches(
+        name.lower(), [*(own or {}), *PROVIDERS], n=1, cutoff=at_least
+    )
     return close[0] if close else ""
 
 
 def host_of(base_url: str) -> str:
-    """The host of a URL in small letters; empty where it has none."""
+    """Return a URL's host in lower case; may be empty."""
     try:
         return urlsplit(base_url).hostname or ""
     except ValueError:
@@ -149,16 +198,21 @@ def host_of(base_url: str) -> str:
 
 
 def is_local(base_url: str) -> bool:
-    """Whether a server is on this machine or a private network: such servers need no key."""
+    """Return whether a server is on this machine or on a private network.
+
+    A local server needs no key.
+    """
     host = host_of(base_url)
     try:
         return ipaddress.ip_address(host).is_private
     except ValueError:
-        return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
+        return "." not in host or host.endswith(
+            (".local", ".localhost", ".internal", ".lan")
+        )
 
 
 def address_of(base_url: str) -> str:
-    """Host and port of a URL as they stand there, without user and password, which are secrets."""
+    """Return a URL's host and port, without user and password."""
     try:
         return urlsplit(base_url).netloc.rpartition("@")[2]
     except ValueError:
@@ -166,7 +220,7 @@ def address_of(base_url: str) -> str:
 
 
 def is_same_server(one: str, other: str) -> bool:
-    """Whether two URLs lead to the same port of the same host."""
+    """Return whether two URLs lead to the same port of the same host."""
     return (host_of(one), _port(one)) == (host_of(other), _port(other))
 
 
@@ -175,12 +229,14 @@ _OTHER_HOSTS: Mapping[str, tuple[str, ...]] = {
     "api.deepseek.com": ("deepseek.com",),
     "openrouter.ai": ("openrouter.ai",),
 }
-"""Domains that are the same company's, by the host of its preset."""
+"""Other domains of a company, by the host in the company's preset."""
 
 
-def _belongs(host: str, known: str) -> bool:
-    domains = _OTHER_HOSTS.get(known, ())
-    return host == known or any(host == domain or host.endswith(f".{domain}") for domain in domains)
+def _belongs(host: str, preset_host: str) -> bool:
+    domains = _OTHER_HOSTS.get(preset_host, ())
+    return host == preset_host or any(
+        host == domain or host.endswith(f".{domain}") for domain in domains
+    )
 
 
 def _port(base_url: str) -> int | None:

@@ -1,13 +1,14 @@
-"""Reasoning that a chat completion comes with in blocks, signed or encrypted: `reasoning_details`.
+"""`reasoning_details`: signed or encrypted reasoning in a chat completion.
 
-OpenRouter defined them (openrouter.ai/docs, "Preserving reasoning blocks"); MiniMax and gateways send them
-too. Gemini 3 and Claude refuse tool calls that come back without theirs. A block is kept as a thinking part:
-its text as the text, all else as the signature, so that it goes back unchanged, to its signer alone.
+OpenRouter defined these blocks (openrouter.ai/docs, "Preserving reasoning blocks"); MiniMax and gateways also
+send them. Gemini 3 and Claude reject tool calls that are sent back without their blocks. A block becomes a
+thinking part: its readable text becomes the part's text, and all other fields the signature. Therefore, a
+block is sent back unchanged, and only to its signer.
 """
 
 import json
-from collections.abc import Mapping
 
+from foldline.json_text import JsonFields
 from foldline.protocol import ThinkingPart
 from foldline.protocol.messages import DETAILS
 
@@ -16,23 +17,30 @@ from .wire import Growing, Room, mapping, sequence, string
 
 
 class _DetailBlock:
-    """One block, while it arrives."""
+    """A reasoning block of the answer that is being received."""
 
     def __init__(self, room: Room) -> None:
         self.fields: dict[str, object] = {}
         self.text = Growing(room)
 
-    def accepts(self, piece: Mapping[str, object]) -> bool:
-        """Whether a piece continues this block: same type, place and id, and not beyond its end."""
-        if self.fields.get("data") or (self.fields.get("signature") and self._text_of(piece)):
-            return False
-        return all(
-            piece.get(name) is None or self.fields.get(name) in (None, piece[name])
-            for name in ("type", "index", "id")
-        )
+    def accepts(self, piece: JsonFields) -> bool:
+        """Return whether a piece continues this block.
 
-    def add(self, piece: Mapping[str, object]) -> str:
-        """Take a piece; return its text."""
+        The block must not be complete, and the piece must not have a different type, index or id.
+        """
+        has_ended = self.fields.get("data") or (
+            self.fields.get("signature") and self._text_of(piece)
+        )
+        if has_ended:
+            return False
+        for name in ("type", "index", "id"):
+            value = piece.get(name)
+            if value is not None and self.fields.get(name) not in (None, value):
+                return False
+        return True
+
+    def add(self, piece: JsonFields) -> str:
+        """Add a piece, and return its text."""
         for name, value in piece.items():
             if name in READABLE:
                 self.fields[name] = ""
@@ -40,23 +48,29 @@ class _DetailBlock:
                 self.fields[name] = value
         return self.text.add(self._text_of(piece))
 
-    def _text_of(self, piece: Mapping[str, object]) -> str:
+    def _text_of(self, piece: JsonFields) -> str:
         return "".join(string(piece.get(name)) for name in READABLE)
 
 
 class ReasoningDetails:
-    """The blocks of one answer, in the order in which they came."""
+    """An answer's reasoning blocks, in order."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
         self._blocks: list[_DetailBlock] = []
 
     def add(self, pieces: object) -> str:
-        """Take the pieces of one delta; return their text, for servers that send it nowhere else."""
-        blocks = [piece for value in sequence(pieces) if (piece := mapping(value)) and not self._room.full]
-        return "".join(self._block_of(piece).add(piece) for piece in blocks)
+        """Add the pieces of a delta, and return their text.
 
-    def _block_of(self, piece: Mapping[str, object]) -> _DetailBlock:
+        Some servers send the text only here.
+        """
+        text = ""
+        for piece in map(mapping, sequence(pieces)):
+            if piece and not self._room.full:
+                text += self._block_of(piece).add(piece)
+        return text
+
+    def _block_of(self, piece: JsonFields) -> _DetailBlock:
         for block in reversed(self._blocks):
             if block.accepts(piece):
                 return block
@@ -65,10 +79,12 @@ class ReasoningDetails:
         return self._blocks[-1]
 
     def parts(self, signer: str) -> list[ThinkingPart]:
-        """The blocks as parts that go back to `signer`: see `ThinkingPart.signed_by`."""
+        """Return the blocks as thinking parts for `signer` (`ThinkingPart.signed_by`)."""
         return [
             ThinkingPart(
-                text=str(block.text), signature=json.dumps({DETAILS: block.fields}), signed_by=signer
+                text=str(block.text),
+                signature=json.dumps({DETAILS: block.fields}),
+                signed_by=signer,
             )
             for block in self._blocks
         ]

@@ -1,20 +1,22 @@
-"""What a server's error says: its own words, taken out of any envelope, and what they are about."""
+"""Extracts the message from a server's error, and classifies the error."""
 
 import ast
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foldline.context.budget import RATE_CODES, announced_window, is_overflow
+from foldline.json_text import JsonFields, parse_json
+from foldline.llm.overflow import RATE_CODES, announced_window, is_overflow
 
 from .base import Subject
-from .wire import decoded
 
 LONGEST_BODY = 64 * 2**10
-"""Characters of an error body that are read."""
+"""Number of characters that are read from an error body. The rest is ignored."""
 
 _MAX_DEPTH = 12
-"""Envelopes around an error: gateways stack two or three."""
+"""Maximum depth to which an error may be nested in other structures.
+
+Gateways add two or three levels.
+"""
 _ENVELOPES = (
     "metadata",  # OpenRouter: `raw` in it is the provider's answer
     "raw",
@@ -29,38 +31,55 @@ _ENVELOPES = (
     "error_msg",  # Baidu
     "Message",  # AWS
 )
-"""Fields that hold a message, or another error. The error's own come before its summary."""
+"""Fields that may contain a message or another error, in order of preference."""
 _ECHO = re.compile(
-    r",? ?input_value=.*?(?=, input_type=|\]|$)|; last read: .*|,? ?\"input\": *[\[{\"].*", re.DOTALL
+    r",? ?input_value=.*?(?=, input_type=|\]|$)|; last read: .*|,? ?\"input\": *[\[{\"].*",
+    re.DOTALL,
 )
-"""Pieces of the request that pydantic, llama.cpp's JSON parser and FastAPI repeat in an error."""
+"""Matches the parts of the request that some servers quote in errors.
+
+These servers use pydantic, llama.cpp's JSON parser or FastAPI.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorWords:
-    """The innermost message of an error, with the codes around it."""
+    """The innermost message of an error, and the error's code and status."""
 
     message: str = ""
     code: str | None = None
-    """The innermost code or type that is a word, else the outermost number."""
+    """The innermost code or type that is not a number.
+
+    If there is none, this is the innermost number.
+    """
     status: int | None = None
-    """The HTTP status that the body names, for errors inside a stream."""
+    """The HTTP status stated in the body, for errors inside a stream."""
 
     def within(self, code: object, kind: object) -> "ErrorWords":
-        """Return these words inside an envelope with its own code and type."""
+        """Add the code and the type that a surrounding structure states."""
         codes = [str(name) for name in (self.code, code, kind) if name]
-        status = next((int(name) for name in codes[::-1] if re.fullmatch(r"[45]\d\d", name)), self.status)
-        named = next((name for name in codes if not name.isdigit()), codes[0] if codes else None)
+        status = next(
+            (int(name) for name in codes[::-1] if re.fullmatch(r"[45]\d\d", name)),
+            self.status,
+        )
+        named = next(
+            (name for name in codes if not name.isdigit()), codes[0] if codes else None
+        )
         return ErrorWords(self.message, named, status)
 
 
 def error_words(body: str) -> ErrorWords:
-    """Read an error body, in the shapes servers use. A page of HTML says nothing."""
+    """Parse an error body in any server's format.
+
+    For an HTML page, the message is empty.
+    """
     body = body[:LONGEST_BODY]
+    if body.lstrip().startswith("<"):
+        return ErrorWords()
     try:
-        value = decoded(body)
+        value = parse_json(body)
     except ValueError:
-        return ErrorWords() if body.lstrip().startswith("<") else _words(body, _MAX_DEPTH)
+        value = body
     return _words(value, _MAX_DEPTH)
 
 
@@ -69,7 +88,9 @@ def _words(value: object, depth: int) -> ErrorWords:
         return ErrorWords()
     match value:
         case str():
-            inner = _words(_embedded(value), depth - 1) if "{" in value else ErrorWords()
+            inner = (
+                _words(_embedded(value), depth - 1) if "{" in value else ErrorWords()
+            )
             return inner if inner.message else ErrorWords(_ECHO.sub("", value).strip())
         case list():
             return _words_of_list(value, depth)
@@ -80,23 +101,34 @@ def _words(value: object, depth: int) -> ErrorWords:
 
 
 def _words_of_list(items: list[object], depth: int) -> ErrorWords:
-    faults = [_validation_fault(item) for item in items if isinstance(item, dict) and "loc" in item]
+    faults = [
+        _validation_fault(item)
+        for item in items
+        if isinstance(item, dict) and "loc" in item
+    ]
     if faults:
         return ErrorWords("; ".join(faults))
     words = (_words(item, depth - 1) for item in items)
     return next((inner for inner in words if inner.message), ErrorWords())
 
 
-def _validation_fault(fault: Mapping[str, object]) -> str:
-    """Return `place: what is wrong` of one FastAPI error; its `input` repeats the request."""
+def _validation_fault(fault: JsonFields) -> str:
+    """Format a FastAPI error as `place: message`.
+
+    Its `input` is omitted, because this repeats the request.
+    """
     place = fault["loc"]
     path = ".".join(map(str, place)) if isinstance(place, list) else str(place)
     return f"{path}: {fault.get('msg', '')}"
 
 
-def _words_of_object(error: Mapping[str, object], depth: int) -> ErrorWords:
-    # A bare `error` text beside a message is often the name of the status alone.
-    fields = [name for name in _ENVELOPES if not (name == "error" and isinstance(error.get(name), str))]
+def _words_of_object(error: JsonFields, depth: int) -> ErrorWords:
+    # An `error` that is a string comes last, because it often contains only the name of the status.
+    fields = [
+        name
+        for name in _ENVELOPES
+        if not (name == "error" and isinstance(error.get(name), str))
+    ]
     inner = ErrorWords()
     for name in [*fields, "error"]:
         inner = _words(error.get(name), depth - 1)
@@ -106,10 +138,10 @@ def _words_of_object(error: Mapping[str, object], depth: int) -> ErrorWords:
 
 
 def _embedded(text: str) -> object:
-    """Return the object inside a text, as JSON or as Python prints it; None if there is none."""
+    """Return the JSON or Python object inside a string, if any."""
     inside = text[text.index("{") : text.rfind("}") + 1]
     try:
-        return decoded(inside)
+        return parse_json(inside)
     except ValueError:
         pass
     try:
@@ -118,15 +150,22 @@ def _embedded(text: str) -> object:
         return None
 
 
-# --- what it is about ---------------------------------------------------------------------------------
+# --- the subject of an error ----------------------------------------------------------------------------
 
 _NOT_THE_REQUEST = frozenset({401, 402, 407, 408, 429})
-"""Statuses of keys, money, time and rates: whatever the words, the request itself is not refused."""
+"""Statuses that do not reject the request itself.
+
+They concern keys, payment, timeouts and rate limits.
+"""
 _MONEY = re.compile(
-    r"insufficient_quota|billing|credit balance|insufficient balance|requires more credits", re.IGNORECASE
+    r"insufficient_quota|billing|credit balance|insufficient balance|requires more credits",
+    re.IGNORECASE,
 )
 _LOADING = re.compile(r"\bloading\b", re.IGNORECASE)
-"""llama.cpp ("Loading model"), Hugging Face ("is currently loading")."""
+"""Matches errors that report a model being loaded.
+
+llama.cpp sends "Loading model", and Hugging Face "is currently loading".
+"""
 _FILTERED = re.compile(
     r"content[ _](filter|polic|management|moderation)|moderation|flagged|safety|guardrail|responsibleai",
     re.IGNORECASE,
@@ -137,26 +176,38 @@ _FINAL = re.compile(
     r"|not a multi-?modal|missing data required",
     re.IGNORECASE,
 )
-"""In a 500 that no waiting cures: what llama.cpp cannot do, what was refused to a gateway."""
+"""Matches errors with status 500 that are permanent.
+
+Such an error means that llama.cpp lacks a feature, or that a gateway rejected the request.
+"""
 _PICTURE_WORD = re.compile(
     r"(?<![a-z0-9/-])(input_)?(images?|pictures?|vision|multi-?modal|mmproj|media(?! type)|image_urls?)"
     r"(?![a-z0-9/-]|\.\w)",
     re.IGNORECASE,
 )
-"""Not as a part of a path or of a model's name: `/v1/images`, `qwen-vision-7b`, `image.py`."""
+"""Matches words for images.
+
+Words in paths and model names do not count: `/v1/images`, `qwen-vision-7b`, `image.py`.
+"""
 _NOT_TEXT = re.compile(
     r"content type|item type in content|content must be a string|`?text`? is not set"
     r"|valid string.{0,200}content|content[^;]{0,200}valid string",
     re.IGNORECASE,
 )
-"""In a refusal of contents that are more than a text: DashScope, Groq, MiMo, FastAPI."""
+"""Matches rejections of any content other than text.
+
+The wordings are those of DashScope, Groq, MiMo and FastAPI.
+"""
 _ONE_PICTURE = re.compile(
     r"too (large|big|small|many)|larger than|exceed|dimension|decode|corrupt|valid image|\bM[Bi]B?\b|resize"
     r"|(could not|unable to|cannot) process|unsupported image\b|(image|following) formats?\b|base64"
     r"|media_type|at most [1-9]|download",
     re.IGNORECASE,
 )
-"""In a refusal of one picture, or of their number, by a model that takes pictures."""
+"""Matches rejections by a model that does accept images.
+
+It rejects a particular image, or the number of images.
+"""
 _TOOLS = re.compile(
     r"(support|use)\w{0,5}( \w+){0,2} (tools?|functions?)\b|tool (use|calling|choice)|function calling",
     re.IGNORECASE,
@@ -166,22 +217,28 @@ _OTHER_REASON = re.compile(
     r"|schema|\btools?\b|\brole|\bjson\b|max_(new_)?tokens|temperature",
     re.IGNORECASE,
 )
-"""In a refusal that is about something else than the length."""
+"""Matches rejections that concern another part of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRefusal:
-    """What an error means."""
+    """The classification of an error."""
 
     about: Subject = ""
     window: int | None = None
-    """Tokens the server says the window has, if the request is too long for it."""
+    """The window in tokens.
+
+    Set only if the server stated it when it rejected a request as too long.
+    """
     of_request: bool = False
-    """Whether something in the request was refused: sent again, it is refused again."""
+    """Whether a part of the request was rejected.
+
+    If so, a retry cannot help.
+    """
 
 
 def read_refusal(status: int | None, words: ErrorWords, body: str) -> RequestRefusal:
-    """Return what an error with this status is about. `body` is the whole of it."""
+    """Classify an error by its status, its words and its complete body."""
     body = body[:LONGEST_BODY]
     message = words.message
     if is_overflow(status, words.code, _ECHO.sub("", body)):
@@ -204,7 +261,7 @@ def read_refusal(status: int | None, words: ErrorWords, body: str) -> RequestRef
 
 
 def _part_refused(message: str) -> Subject:
-    """Return which part of a request the words are about."""
+    """Return the part of the request that an error message is about."""
     if _PICTURE_WORD.search(message):
         return "picture" if _ONE_PICTURE.search(message) else "pictures"
     if _NOT_TEXT.search(message):

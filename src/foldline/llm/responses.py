@@ -1,15 +1,16 @@
-"""OpenAI's Responses API: messages as input items, answers from its events, requests as they are sent.
+"""OpenAI's Responses API: renders messages as input items, and reads answers from events.
 
-Pure and deterministic, and as stable as a dialect: extending the messages extends the items. Nothing is
-stored at the server, so no item carries an id that it would have to look up; reasoning goes back encrypted,
-to the model and server it came from.
+Rendering is pure, deterministic and, as in a dialect, stable: appending messages only appends items. The
+request asks the server to store nothing, so items are sent without ids. Reasoning is sent back in encrypted
+form, only to the model and server that produced it.
 """
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TypeAlias
 
+from foldline.json_text import JsonFields, JsonObject
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -25,7 +26,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.messages import StopReason, json_object
 
-from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
+from .base import Request, ToolCallChunk, ToolSpec
 from .dialect import (
     OPENAI,
     MessageRendering,
@@ -35,42 +36,50 @@ from .dialect import (
     function_name,
     image_note,
     reported,
+    sent_arguments,
     sent_call_id,
-    signer,
     to_openai,
     user_pieces,
 )
 from .messages import MESSAGES, to_messages
 from .wire import (
+    AnswerBlock,
     AnswerReader,
+    BlockKind,
+    ContentChunk,
     Expected,
     Growing,
     Room,
-    Said,
     Wire,
-    arguments_of,
     mapping,
     sequence,
+    stop_or_calls,
     string,
 )
 
 RESPONSES = "responses"
-"""The dialect that is recorded with each request of this API."""
+"""Name of this API's dialect, recorded with each request."""
 
-Item = dict[str, Any]
-"""One input item, ready for JSON."""
+Item = JsonObject
+"""An input item, ready to be encoded as JSON."""
 
 
 def to_input(messages: Sequence[BaseMessage], reader: str) -> list[Item]:
-    """The messages as one request sends them. `reader` gets its reasoning back: see `dialect.can_read`.
+    """Render messages for a request.
 
-    Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
+    Messages without content are left out: reasoning without text or calls, and empty prompts.
+
+    Args:
+        reader: the model to which its own reasoning is sent back (`dialect.can_read`).
     """
-    return _Rendering(reader).add_all(messages).done
+    return _ItemRendering(reader).add_all(messages).done
 
 
-def tools_to_responses(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """The tools as one request offers them. Strict schemas are the default here, and ours are none."""
+def tools_to_responses(tools: Iterable[ToolSpec]) -> list[JsonObject]:
+    """Render a request's tools.
+
+    Strict schemas, which are this API's default, are turned off.
+    """
     return [
         {
             "type": "function",
@@ -84,12 +93,20 @@ def tools_to_responses(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
 
 
 def signature_of(item_id: str, encrypted: str) -> str:
-    """A reasoning item as it goes back. What was shown of it is left out: it is in there, encrypted, too."""
-    item = {"type": "reasoning", "id": item_id, "summary": [], "encrypted_content": encrypted}
+    """Return a reasoning item as a signature, so that it can be sent back.
+
+    The summary is not included, because the encrypted part contains it.
+    """
+    item = {
+        "type": "reasoning",
+        "id": item_id,
+        "summary": [],
+        "encrypted_content": encrypted,
+    }
     return json.dumps(item)
 
 
-class _Rendering(MessageRendering):
+class _ItemRendering(MessageRendering):
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
         if message.text:
             self.flush_images()
@@ -103,7 +120,10 @@ class _Rendering(MessageRendering):
             self._add_user(pieces)
 
     def answer(self, message: AssistantMessage) -> None:
-        """Parts in the order in which they came. Reasoning goes only with text or a call that follows it."""
+        """Add an answer's parts, in order.
+
+        Reasoning is added only if text or a call follows.
+        """
         reasoning: list[Item] = []
         for part in message.parts:
             match part:
@@ -126,7 +146,9 @@ class _Rendering(MessageRendering):
         text, images = reported(message)
         if images:
             self._images += [_text(image_note(call_id)), *map(_image, images)]
-        self.done.append({"type": "function_call_output", "call_id": call_id, "output": text})
+        self.done.append(
+            {"type": "function_call_output", "call_id": call_id, "output": text}
+        )
 
     def _add_user(self, pieces: list[Item]) -> None:
         self._say("user", pieces)
@@ -149,90 +171,102 @@ def _call(part: ToolCallPart) -> Item:
         "type": "function_call",
         "call_id": sent_call_id(part.call_id),
         "name": function_name(part.name),
-        "arguments": part.arguments if json_object(part.arguments) is not None else "{}",
+        "arguments": sent_arguments(part),
     }
 
 
 def _reasoning(part: ThinkingPart, reader: str) -> list[Item]:
-    """The item as its model knows it; none for another reader."""
-    if part.signature is None or not can_read(part, reader) or json_object(part.signature) is None:
+    """Return the original reasoning item, if it is from this reader."""
+    if part.signature is None or not can_read(part, reader):
         return []
-    item: Item = json.loads(part.signature)
-    return [item] if item.get("type") == "reasoning" and item.get("encrypted_content") else []
+    item = json_object(part.signature) or {}
+    if item.get("type") == "reasoning" and item.get("encrypted_content"):
+        return [item]
+    return []
 
 
-_Kind = Literal["message", "reasoning", "function_call"]
-
-_DELTAS: Mapping[str, _Kind] = {
-    "response.output_text.delta": "message",
-    "response.refusal.delta": "message",
-    "response.reasoning_summary_text.delta": "reasoning",
-    "response.reasoning_text.delta": "reasoning",  # open models, which hide nothing
-    "response.function_call_arguments.delta": "function_call",
+_KINDS: Mapping[object, BlockKind] = {
+    "message": "text",
+    "reasoning": "thinking",
+    "function_call": "call",
 }
-_ENDS = frozenset({"response.completed", "response.incomplete", "response.cancelled", "response.done"})
+_DELTAS: Mapping[str, BlockKind] = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "text",
+    "response.reasoning_summary_text.delta": "thinking",
+    "response.reasoning_text.delta": "thinking",  # open models, whose reasoning is not hidden
+    "response.function_call_arguments.delta": "call",
+}
+_ENDS = frozenset(
+    {"response.completed", "response.incomplete", "response.cancelled", "response.done"}
+)
 
 
-class _Item:
-    """One item of the answer, while it arrives."""
+class _Item(AnswerBlock):
+    """An item of the answer that is being received."""
 
-    def __init__(self, kind: _Kind, room: Room) -> None:
-        self.kind = kind
-        self.text = Growing(room, watched=kind != "function_call")
-        """What it says; of a call, its arguments."""
-        self.name = ""
-        self.call_id = ""
-        self.signature: str | None = None
-        self._told_as = ""
+    def __init__(self, kind: BlockKind, room: Room) -> None:
+        super().__init__(kind, room)
+        self._source = ""
+        """Type of the events from which the text is taken."""
         self._paragraph: object = None
         self._room = room
 
-    def grow(self, told_as: str, paragraph: object, delta: str) -> str:
-        """Adds a delta; returns what can be shown now. Of summary and reasoning, what comes first counts."""
-        self._told_as = self._told_as or told_as
-        if told_as != self._told_as:
-            return ""
+    def grow_from(
+        self, source: str, paragraph: object, delta: str
+    ) -> list[ContentChunk]:
+        """Add a delta, and return the chunk to display.
+
+        If a server sends both a summary and the reasoning, only the one that arrives first is used.
+        """
+        self._source = self._source or source
+        if source != self._source or not delta:
+            return []
         if self.text and paragraph != self._paragraph:
             delta = "\n\n" + delta
         self._paragraph = paragraph
-        return self.text.add(delta)
+        return self.grow(delta)
 
-    def finish(self, item: Mapping[str, object]) -> str:
-        """Takes the finished item; returns the text that had not been streamed."""
+    def finish(self, item: JsonFields) -> list[ContentChunk]:
+        """Process the finished item, and return the chunk for text that was not streamed."""
         match self.kind:
-            case "function_call":
+            case "call":
                 self.name = string(item.get("name")) or self.name
                 self.call_id = string(item.get("call_id")) or self.call_id
                 text = string(item.get("arguments"))
-                if self.text and text and str(self.text) != text and json_object(str(self.text)) is None:
+                streamed = str(self.text)
+                if text and text != streamed and json_object(streamed) is None:
                     self.text = Growing(self._room)
-            case "message":
+            case "text":
                 text = "\n".join(_texts(item.get("content")))
-            case "reasoning":
-                text = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
-                item_id, encrypted = string(item.get("id")), string(item.get("encrypted_content"))
+            case "thinking":
+                text = "\n\n".join(
+                    _texts(item.get("summary")) or _texts(item.get("content"))
+                )
+                item_id = string(item.get("id"))
+                encrypted = string(item.get("encrypted_content"))
                 if item_id and encrypted:
                     self.signature = signature_of(item_id, encrypted)
-        return self.text.add(text) if not self.text else ""
+        return self.grow(text) if text and not self.text else []
 
 
 class ResponsesReader(AnswerReader):
-    """One answer of `/responses`: a list of items. Deltas let them grow; the finished item fills in what was
-    not streamed. A full window is an error in this API."""
+    """Reads an answer from `/responses`, which is a list of items.
 
-    _asked, _said = "input", "output"
+    A finished item contains any text that was not streamed. The server reports a full window as an error.
+    """
 
-    def __init__(self, expected: Expected, signer: str) -> None:
-        """`signer` is who can read the reasoning again: see `ThinkingPart.signed_by`."""
+    _input_name, _output_name = "input", "output"
+
+    def __init__(self, expected: Expected) -> None:
         super().__init__(expected)
-        self._signer = signer
         self._items: dict[Hashable, _Item] = {}
-        self._end: Mapping[str, object] | None = None
+        self._end: JsonFields | None = None
         self._refused = False
 
     @property
-    def started(self) -> bool:
-        return any(item.text or item.name for item in self._items.values())
+    def _blocks(self) -> Iterable[AnswerBlock]:
+        return self._items.values()
 
     @property
     def complete(self) -> bool:
@@ -242,7 +276,7 @@ class ResponsesReader(AnswerReader):
     def over(self) -> bool:
         return self._end is not None
 
-    def feed(self, piece: object) -> list[Said]:
+    def feed(self, piece: object) -> list[ContentChunk]:
         event = mapping(piece)
         kind = string(event.get("type"))
         if kind in _DELTAS:
@@ -252,26 +286,11 @@ class ResponsesReader(AnswerReader):
             return self._take(self._key(event, item), item, done=kind.endswith("done"))
         if kind in _ENDS:
             return self._finish(mapping(event.get("response")))
-        if event.get("object") == "response":  # Asked for a stream, it answers in one piece.
+        if (
+            event.get("object") == "response"
+        ):  # not a stream, although one was requested
             return self._finish(event)
         return []
-
-    def _parts(self) -> list[Part]:
-        ids = self._call_ids()
-        parts: list[Part] = []
-        for number, item in enumerate(self._items.values()):
-            text = str(item.text)
-            match item.kind:
-                case "message" if text:
-                    parts.append(TextPart(text=text))
-                case "reasoning" if item.signature is not None:
-                    parts.append(ThinkingPart(text=text, signature=item.signature, signed_by=self._signer))
-                case "reasoning" if text:
-                    parts.append(ThinkingPart(text=text))
-                case "function_call" if self._is_call(item.name, text):
-                    call_id = ids.unique(item.call_id, number)
-                    parts.append(ToolCallPart(call_id=call_id, name=item.name, arguments=arguments_of(text)))
-        return parts
 
     def _stop_reason(self, parts: Sequence[Part]) -> StopReason:
         end = self._end or {}
@@ -280,32 +299,37 @@ class ResponsesReader(AnswerReader):
             return "length"
         if reason == "content_filter" or self._refused:
             return "filtered"
-        return "tool_calls" if any(isinstance(part, ToolCallPart) for part in parts) else "stop"
+        return stop_or_calls(parts)
 
-    def _grow(self, kind: str, event: Mapping[str, object]) -> list[Said]:
+    def _grow(self, kind: str, event: JsonFields) -> list[ContentChunk]:
         self._refused = self._refused or kind == "response.refusal.delta"
         item = self._item(self._key(event, event), _DELTAS[kind])
         paragraph = event.get("summary_index", event.get("content_index"))
-        return _shown(item, item.grow(kind, paragraph, string(event.get("delta"))))
+        return item.grow_from(kind, paragraph, string(event.get("delta")))
 
-    def _take(self, key: Hashable, item: Mapping[str, object], *, done: bool) -> list[Said]:
-        kind = item.get("type")
-        if kind not in ("message", "reasoning", "function_call"):
+    def _take(
+        self, key: Hashable, item: JsonFields, *, done: bool
+    ) -> list[ContentChunk]:
+        kind = _KINDS.get(item.get("type"))
+        if kind is None:
             return []
-        found = self._item(key, kind)
-        if kind == "function_call" and not done:
-            found.name, found.call_id = string(item.get("name")), string(item.get("call_id"))
-            return [ToolCallChunk(found.name)]
+        answer_item = self._item(key, kind)
+        if kind == "call" and not done:
+            answer_item.name = string(item.get("name"))
+            answer_item.call_id = string(item.get("call_id"))
+            return [ToolCallChunk(answer_item.name)]
         if not done:
             return []
         contents = sequence(item.get("content"))
-        self._refused = self._refused or any(mapping(part).get("type") == "refusal" for part in contents)
-        return _shown(found, found.finish(item))
+        self._refused = self._refused or any(
+            mapping(part).get("type") == "refusal" for part in contents
+        )
+        return answer_item.finish(item)
 
-    def _finish(self, response: Mapping[str, object]) -> list[Said]:
+    def _finish(self, response: JsonFields) -> list[ContentChunk]:
         self._end = response
         self._take_usage(response.get("usage"))
-        chunks: list[Said] = []
+        chunks: list[ContentChunk] = []
         streamed = bool(self._items)
         for place, value in enumerate(sequence(response.get("output"))):
             if self.full:
@@ -318,49 +342,49 @@ class ResponsesReader(AnswerReader):
                 chunks += self._take(key, item, done=True)
         return chunks
 
-    def _key(self, event: Mapping[str, object], item: Mapping[str, object]) -> Hashable:
-        """Which item is meant: by its place, else by its id, else the newest."""
-        place, item_id = event.get("output_index"), string(item.get("item_id")) or string(item.get("id"))
-        if isinstance(place, int):
-            return place
+    def _key(self, event: JsonFields, item: JsonFields) -> Hashable:
+        """Return the key of the item that an event belongs to.
+
+        The key is an index or an id. By default, this is the key of the newest item.
+        """
+        index = event.get("output_index")
+        if isinstance(index, int):
+            return index
+        item_id = string(item.get("item_id")) or string(item.get("id"))
         return item_id or next(reversed(self._items), 0)
 
-    def _item(self, key: Hashable, kind: _Kind) -> _Item:
-        found = self._items.get(key)
-        if found is None or found.kind != kind:
-            key = key if found is None else (key, kind)
+    def _item(self, key: Hashable, kind: BlockKind) -> _Item:
+        item = self._items.get(key)
+        if item is None or item.kind != kind:
+            key = key if item is None else (key, kind)
             if key not in self._items:
                 self._room.take_call()
                 self._items[key] = _Item(kind, self._room)
         return self._items[key]
 
 
-def _shown(item: _Item, text: str) -> list[Said]:
-    match item.kind:
-        case _ if not text:
-            return []
-        case "message":
-            return [TextChunk(text)]
-        case "reasoning":
-            return [ThinkingChunk(text)]
-        case "function_call":
-            return [ToolCallChunk(item.name, text)]
-
-
 def _texts(value: object) -> list[str]:
-    """The texts of a list of content parts, refusals included."""
+    """Return the texts in a list of content parts, including refusals."""
     parts = [mapping(part) for part in sequence(value)]
-    return [text for part in parts if (text := string(part.get("text")) or string(part.get("refusal")))]
+    return [
+        text
+        for part in parts
+        if (text := string(part.get("text")) or string(part.get("refusal")))
+    ]
 
 
 class ResponsesWire(Wire):
-    """`/responses`. The server keeps nothing: each request carries the whole view."""
+    """The `/responses` API.
+
+    Each request contains the complete view, because the server is stateless.
+    """
 
     name = RESPONSES
     path = "/responses"
+    answer_reader = ResponsesReader
 
-    def _body(self, request: Request, model: str) -> dict[str, Any]:
-        body: dict[str, Any] = {
+    def _body(self, request: Request, model: str) -> JsonObject:
+        body: JsonObject = {
             "model": model,
             "input": self._messages(request, model),
             "store": False,
@@ -379,26 +403,28 @@ class ResponsesWire(Wire):
             body["max_output_tokens"] = request.max_output
         return body
 
-    def reading(self, request: Request, info: ModelInfo) -> ResponsesReader:
-        return ResponsesReader(self._expected(request, info), signer(info.id, self._host))
-
-    def _begin(self, reader: str) -> _Rendering:
-        return _Rendering(reader)
+    def _begin(self, reader: str) -> _ItemRendering:
+        return _ItemRendering(reader)
 
 
-Rendering: TypeAlias = Callable[[Sequence[BaseMessage]], list[dict[str, Any]]]
+Rendering: TypeAlias = Callable[[Sequence[BaseMessage]], list[JsonObject]]
 
 
-def as_openai(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """The messages as chat completions at OpenAI take them."""
+def as_openai(messages: Sequence[BaseMessage]) -> list[JsonObject]:
+    """Render messages for OpenAI's chat completions."""
     return to_openai(messages, OPENAI)
 
 
 def rendering_named(dialect: str, model: str) -> Rendering | None:
-    """How a request to this model was rendered; None for a dialect that is not ours, or for no server."""
+    """Return the function that renders messages in a recorded request's dialect.
+
+    Returns None if the dialect is unknown.
+    """
     if dialect == RESPONSES:
         return partial(to_input, reader=model)
     if dialect == MESSAGES:
         return partial(to_messages, reader=model)
-    known = dialect_named(dialect)
-    return None if known is None else partial(to_openai, dialect=known, reader=model)
+    chat_dialect = dialect_named(dialect)
+    if chat_dialect is None:
+        return None
+    return partial(to_openai, dialect=chat_dialect, reader=model)

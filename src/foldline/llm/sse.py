@@ -1,149 +1,140 @@
-"""Server-sent events out of bytes: WHATWG HTML, 9.2.6, and what servers send in their place.
+"""Parses server-sent events (WHATWG HTML, 9.2.6).
 
-The SDK's own decoder has no bound, takes a byte order mark for part of a name, and gives up at bytes that are
-no UTF-8; hence this one.
+Some servers send a plain JSON body instead, which is also parsed.
+
+The SDK's decoder is not used, because it has no size limit, treats a byte order mark as part of a name, and
+fails on invalid UTF-8.
 """
 
-import re
+from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
+from io import IncrementalNewlineDecoder
 
-from .wire import decoded
+from foldline.json_text import parse_json
 
 LONGEST_EVENT = 16 * 2**20
-"""Bytes of one event, and of all that stands between two. To decode so much JSON takes 20 ms, which nobody
-notices; no event of an honest answer comes near."""
+"""Maximum size of an event, and of the data between two events, in bytes.
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
-_BOM = b"\xef\xbb\xbf"
+If more arrives, the stream fails. Real events are much shorter. Decoding this much JSON takes 20 ms.
+"""
 
 
 class TooLong(Exception):
-    """An event without an end."""
+    """Raised if an event, or the data between two events, is too long."""
 
 
 class WebPage(Exception):
-    """The server answers with a page for people: a login, the excuse of a proxy."""
+    """Raised if the server responds with an HTML page.
+
+    Examples are login pages, and error pages from proxies.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """A server-sent event."""
+
     name: str
     data: str
 
     @property
     def is_last(self) -> bool:
-        """Whether it is the mark that ends a stream."""
+        """Whether this event ends the stream."""
         return self.data.lstrip().startswith("[DONE]")
 
     def decoded(self) -> object:
-        """Its data, which should be JSON.
+        """Decode the event's data as JSON.
 
         Raises:
-            ValueError: it is not.
+            ValueError: the data is not JSON.
         """
-        return decoded(self.data)
+        return parse_json(self.data)
 
 
 async def events_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Event, None]:
-    """The events of a body, as they arrive. A body that is one JSON text is one event: some servers do not
-    stream although they are asked to.
+    """Yield the events of a body as they arrive.
+
+    A JSON body is treated as one event, because some servers do not stream even if they are asked to.
 
     Raises:
-        TooLong: one of them, or what stands between two, is longer than `LONGEST_EVENT`.
+        TooLong: an event, or the data between two events, exceeds `LONGEST_EVENT`.
         WebPage: the body is HTML.
     """
-    reader: _Lines | _Whole | None = None
-    start, unfinished = b"", 0
+    decoder = IncrementalNewlineDecoder(
+        getincrementaldecoder("utf-8-sig")("replace"), translate=True
+    )
+    reader = _EventReader()
+    unfinished = 0
     async for chunk in chunks:
         unfinished += len(chunk)
-        if reader is None:
-            start = (start + chunk).removeprefix(_BOM).lstrip()
-            if start and not _BOM.startswith(start):
-                reader, chunk = _reader_for(start), start
-        if reader is not None:
-            for event in reader.feed(chunk):
-                unfinished = 0
-                yield event
+        for event in reader.feed(decoder.decode(chunk)):
+            unfinished = 0
+            yield event
         if unfinished > LONGEST_EVENT:
             raise TooLong
-    if reader is not None:
-        for event in reader.rest():
-            yield event
+    for event in reader.feed(decoder.decode(b"", final=True)):
+        yield event
+    if (last := reader.rest()) is not None:
+        yield last
 
 
-def _reader_for(start: bytes) -> "_Lines | _Whole":
-    """The reader for a body, by how it begins: the type that servers give of it cannot be relied on."""
-    match start[:1]:
-        case b"<":
-            raise WebPage
-        case b"{" | b"[":
-            return _Whole()
-        case _:
-            return _Lines()
+class _EventReader:
+    """Reads a body of fields, one per line, with an empty line after each event.
 
-
-class _Whole:
-    """A body that is one JSON text."""
+    A body that begins with a bracket is a single JSON text. Content types are unreliable.
+    """
 
     def __init__(self) -> None:
-        self._body: list[bytes] = []
+        self._text: list[str] = []
+        """Pieces of the unfinished line or JSON text.
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
-        self._body.append(chunk)
-        return iter(())
+        Joining them after each chunk would take quadratic time.
+        """
+        self._has_begun = False
+        self._is_json = False
+        self._data: list[str] = []
+        self._name = ""
 
-    def rest(self) -> Iterator[Event]:
-        yield Event("", _text(b"".join(self._body)))
+    def feed(self, text: str) -> Iterator[Event]:
+        """Yield the events that this text completes.
 
-
-class _Lines:
-    """A body of fields, one a line, and an empty line after each event."""
-
-    def __init__(self) -> None:
-        self._begun: list[bytes] = []
-        """The line that has not come to its end. Pieces: to join them each time would be quadratic."""
-        self._data: list[bytes] = []
-        self._name = b""
-        self._skips_newline = False
-
-    def feed(self, chunk: bytes) -> Iterator[Event]:
-        if self._skips_newline and chunk[:1] == b"\n":  # The other half of a CR LF.
-            chunk = chunk[1:]
-        self._skips_newline = chunk.endswith(b"\r") or (self._skips_newline and not chunk)
-        *ended, begun = _LINE_END.split(chunk)
-        for end in ended:
-            self._begun.append(end)
-            if event := self._take(self._line()):
+        Raises:
+            WebPage: the body is HTML.
+        """
+        if not self._has_begun:
+            text = text.lstrip()
+            self._has_begun = bool(text)
+            self._is_json = text.startswith(("{", "["))
+            if text.startswith("<"):
+                raise WebPage
+        *line_ends, unfinished = [text] if self._is_json else text.split("\n")
+        for line_end in line_ends:
+            event = self._take("".join([*self._text, line_end]))
+            self._text.clear()
+            if event is not None:
                 yield event
-        self._begun.append(begun)
+        self._text.append(unfinished)
 
-    def rest(self) -> Iterator[Event]:
-        """Some servers leave out the last empty line."""
-        for line in (self._line(), b""):
-            if event := self._take(line):
-                yield event
+    def rest(self) -> Event | None:
+        """Return the last event, if the server omitted the empty line after it."""
+        text = "".join(self._text)
+        if self._is_json:
+            return Event("", text)
+        self._take(text)
+        return self._take("")
 
-    def _line(self) -> bytes:
-        begun, self._begun = self._begun, []
-        return b"".join(begun)
-
-    def _take(self, line: bytes) -> Event | None:
-        if not line:
-            return self._event()
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if name == b"data":
+    def _take(self, line: str) -> Event | None:
+        """Process a line, and return the event that it ends, if any."""
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
             self._data.append(value)
-        elif name == b"event":
+        elif name == "event":
             self._name = value
-        return None
-
-    def _event(self) -> Event | None:
-        data, name = self._data, self._name
-        self._data, self._name = [], b""
-        return Event(_text(name), _text(b"\n".join(data))) if data else None
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
+        if line:
+            return None
+        event = Event(self._name, "\n".join(self._data)) if self._data else None
+        self._data.clear()
+        self._name = ""
+        return event

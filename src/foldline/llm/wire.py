@@ -1,17 +1,39 @@
-"""What the APIs share: what is left out because a server refused it; an answer while it arrives, within a
-bound, and ids for its calls; and lenient JSON, for compatible servers send other fields, or other types."""
+"""Base classes and helpers shared by the clients of all APIs.
+
+This covers omitted fields, limits on answers, call ids, and lenient JSON parsing.
+
+Fields that a server rejected are left out of later requests. Values of undocumented types are tolerated,
+because compatible servers send them.
+"""
 
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from foldline.protocol import AssistantMessage, CacheTerms, ImagePart, Part, Usage
+from foldline.json_text import JsonFields, JsonObject
+from foldline.protocol import (
+    AssistantMessage,
+    CacheTerms,
+    ImagePart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    Usage,
+)
 from foldline.protocol.messages import StopReason, json_object
 
-from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
+from .base import (
+    ModelInfo,
+    ReadingChunk,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+)
 from .dialect import MessageRendering, Renderings, signer
 from .marks import CacheLife, marked
 from .own_fields import EFFORT, MARKS, OLD_THINKING, PICTURES, TOOLS_OFF, USAGE, LeftOut
@@ -20,90 +42,118 @@ from .providers import Provider, address_of
 if TYPE_CHECKING:
     from .failures import Failure
 
-Said = TextChunk | ThinkingChunk | ToolCallChunk | ReadingChunk
+ContentChunk = TextChunk | ThinkingChunk | ToolCallChunk | ReadingChunk
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the settings say of requests."""
+    """Settings for requests."""
 
     effort: str = "default"
-    """How much a model thinks, in the words of its server; by default nothing is said."""
+    """Reasoning effort, in the provider's terms. `default` is not sent."""
     cache_life: CacheLife = "5m"
 
 
 DEFAULT = Options()
-"""As nothing was set."""
+"""Options with only default values."""
 
 
 class Wire(ABC):
-    """One API: what is sent, how its answer is read, and what is left out because a server refused it."""
+    """An API, which defines how requests are built and answers are read.
+
+    Fields that a server rejected are left out.
+    """
 
     name: str
-    """The dialect recorded with each request."""
+    """Name of the API's dialect, recorded with each request."""
     path: ClassVar[str]
+    answer_reader: ClassVar[type["AnswerReader"]]
 
     def __init__(self, provider: Provider, options: Options) -> None:
         self._provider = provider
         self.options = options
         self._host = address_of(provider.base_url)
-        taken = {TOOLS_OFF: provider.takes_tools_off, USAGE: provider.asks_usage}
-        self.left_out = LeftOut(name for name, is_taken in taken.items() if not is_taken)
+        supported = {TOOLS_OFF: provider.takes_tools_off, USAGE: provider.asks_usage}
+        self.left_out = LeftOut(
+            name for name, is_supported in supported.items() if not is_supported
+        )
         self._renderings = Renderings(self._begin)
 
-    def body(self, request: Request, model: str) -> dict[str, Any]:
-        """The request as it is sent, without what the server refused."""
+    def body(self, request: Request, model: str) -> JsonObject:
+        """Return the body of a request, without the fields that the server has rejected."""
         return self.left_out.trimmed(self._body(request, model))
 
     @abstractmethod
-    def _body(self, request: Request, model: str) -> dict[str, Any]: ...
+    def _body(self, request: Request, model: str) -> JsonObject: ...
 
-    @abstractmethod
-    def reading(self, request: Request, info: ModelInfo) -> "AnswerReader": ...
+    def reading(self, request: Request, info: ModelInfo) -> "AnswerReader":
+        """Return a reader for the answer to a request."""
+        return self.answer_reader(self._expected(request, info))
 
     def cache(self, model: str) -> CacheTerms | None:
-        """What is known of how long requests to this model are kept in a cache."""
-        known = self._provider
-        if not known.cache_least:
+        """Return the terms of the model's prompt cache.
+
+        Returns None if they are unknown.
+        """
+        provider = self._provider
+        if not provider.cache_least:
             return None
-        return CacheTerms(life=known.cache_life, least=known.cache_least, step=known.cache_step)
+        return CacheTerms(
+            life=provider.cache_life,
+            least=provider.cache_least,
+            step=provider.cache_step,
+        )
 
     @abstractmethod
     def _begin(self, reader: str) -> MessageRendering:
-        """A rendering of nothing yet; `reader` is who gets its reasoning back: see `can_read`."""
+        """Return an empty rendering.
+
+        Args:
+            reader: the model to which its own reasoning is sent back (`can_read`).
+        """
 
     def _rendered(self, request: Request, model: str) -> MessageRendering:
         reader = signer(model, self._host) if self.left_out.sends(OLD_THINKING) else ""
-        return self._renderings.of(request.messages, reader, pictures=self.left_out.sends(PICTURES))
+        return self._renderings.of(
+            request.messages, reader, pictures=self.left_out.sends(PICTURES)
+        )
 
-    def _messages(self, request: Request, model: str, *, marks: bool = False) -> list[dict[str, Any]]:
-        """The messages as they are sent; `marks`: whether a cache there keeps what is marked."""
+    def _messages(
+        self, request: Request, model: str, *, marks: bool = False
+    ) -> list[JsonObject]:
+        """Return the rendered messages, with cache marks if `marks` is set."""
         rendering = self._rendered(request, model)
-        places = rendering.marks if marks and self.left_out.sends(MARKS) else ()
-        return marked(rendering.done, places, self.options.cache_life)
+        positions = rendering.marks if marks and self.left_out.sends(MARKS) else ()
+        return marked(rendering.done, positions, self.options.cache_life)
 
     def _expected(self, request: Request, info: ModelInfo) -> "Expected":
-        # Entry indices are never re-used, so ids made from the newest one are unique in the session.
+        # Entry indices are never reused, so ids made from the newest index are unique in the session.
         rendering = self._rendered(request, info.id)
         return Expected(
             model=info.id,
-            taken=rendering.call_ids,
+            signer=signer(info.id, self._host),
+            used_ids=rendering.call_ids,
             stem=f"call_{rendering.newest}",
             most=most_characters(info.window),
             limit=self._output_limit(request),
         )
 
     def _output_limit(self, request: Request) -> int | None:
-        """Tokens the answer may have, as the request is sent."""
+        """Return the answer's token limit, as sent in the request."""
         return request.max_output
 
-    def leave_out(self, failure: "Failure", request: Request, body: dict[str, Any]) -> bool:
-        """Whether the server refused something that can be done without. From then on it is not sent."""
+    def leave_out(self, failure: "Failure", request: Request, body: JsonObject) -> bool:
+        """Leave out a rejected field from now on.
+
+        Returns False if the rejected field is not optional.
+        """
         if not failure.of_request:
             return False
         parts = (part for message in request.messages for part in message.parts)
-        shown = self.left_out.sends(PICTURES) and any(isinstance(part, ImagePart) for part in parts)
-        if failure.about == "pictures" and shown:
+        sends_images = self.left_out.sends(PICTURES) and any(
+            isinstance(part, ImagePart) for part in parts
+        )
+        if failure.about == "pictures" and sends_images:
             self.left_out.names.add(PICTURES)
             return True
         return self.left_out.learn(failure.message, body)
@@ -111,61 +161,86 @@ class Wire(ABC):
     @property
     def _effort(self) -> str:
         effort = self.options.effort
-        return effort if effort != DEFAULT.effort and self.left_out.sends(EFFORT) else ""
+        is_sent = effort != DEFAULT.effort and self.left_out.sends(EFFORT)
+        return effort if is_sent else ""
 
     def _session(self, request: Request) -> dict[str, str]:
-        """What brings the requests of one session to the server that has their prefix in its cache."""
+        """Return the field for the session's name.
+
+        It routes the session's requests to the server that has cached their prefix.
+        """
         field = self._provider.session_field
-        return {field: request.session} if field and "-" not in field and request.session else {}
+        is_sent = field and "-" not in field and request.session
+        return {field: request.session} if is_sent else {}
 
     def headers(self, request: Request) -> dict[str, str]:
-        """What of a request goes into its headers."""
+        """Return the extra headers of a request: the session id, if the provider takes it as a header."""
         field = self._provider.session_field
-        return {field: request.session} if "-" in field and request.session else {}
+        is_sent = "-" in field and request.session
+        return {field: request.session} if is_sent else {}
 
 
-TOO_MUCH = "The answer went on beyond what the window of {model} can hold: it was cut off, what came is kept."
-"""The `error` of an answer that was cut off; its stop reason is `length`."""
-LOOPED = 'The model repeated "{unit}" without end: it was stopped, what came is kept.'
-"""The `error` of an answer that repeats itself; its stop reason is `repeated`."""
+TOO_MUCH = "The answer was too long for the window of {model} and was cut off. The received part is kept."
+"""The `error` of an answer that was cut off with the stop reason `length`."""
+LOOPED = (
+    'The model repeated "{unit}" endlessly and was stopped. The received part is kept.'
+)
+"""The `error` of an answer that repeats itself, with the stop reason `repeated`."""
 LEAST_BOUND = 1_000_000
-"""Characters; a window that was guessed too low must not cut off an honest answer."""
+"""Minimum value of the limit on an answer's length, in characters.
+
+It ensures that real answers are not cut off if the window is underestimated.
+"""
 CHARACTERS_A_TOKEN = 8
-"""More than any text has on average: prose comes to 4, source code to 3."""
+"""Upper bound for the average number of characters per token in any text.
+
+Prose has 4, source code 3.
+"""
 MOST_CALLS = 1_000
-"""Each call counts for a thousandth of the bound, whatever it says: empty calls without end are no answer."""
+"""Each tool call uses up 1/1000 of the answer's limit.
+
+Endless empty calls therefore also reach the limit.
+"""
 
 
 def most_characters(window: int) -> int:
-    """How long an answer can be, in characters, from a model with this window, in tokens.
+    """Return the maximum length of an answer in characters, given a window in tokens.
 
-    No model can say more than its window. A server that sends more does not stop.
+    A server that sends more than this is unlikely to stop on its own.
     """
     return max(LEAST_BOUND, CHARACTERS_A_TOKEN * window)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is known of an answer before it comes."""
+    """Facts about an answer, known before it is received."""
 
     model: str
-    taken: Collection[str] = frozenset()
-    """Call ids of the request, not to be given again."""
+    signer: str = ""
+    """Name under which the model signs its reasoning (`ThinkingPart.signed_by`)."""
+    used_ids: Collection[str] = frozenset()
+    """Call ids that the request contains, which must not be used again."""
     stem: str = "call"
-    """Begins the call ids made up here."""
+    """Prefix of generated call ids."""
     most: int | None = None
-    """Characters the answer may have."""
+    """Maximum length of the answer, in characters."""
     limit: int | None = None
-    """Tokens the answer may have, as the request says; None if it leaves that to the server."""
+    """Maximum size of the answer, in tokens, as sent in the request.
+
+    None leaves the limit to the server.
+    """
 
 
 class AnswerReader(ABC):
-    """One answer, while it arrives. Pure, and forgiving."""
+    """Reads an answer as it arrives.
 
-    _asked: ClassVar[str]
-    """How the names of the fields begin that count the tokens of the request."""
-    _said: ClassVar[str]
-    """The same of the answer's."""
+    The reader is pure, and tolerates unusual servers.
+    """
+
+    _input_name: ClassVar[str]
+    """Prefix of the fields that count the request's tokens."""
+    _output_name: ClassVar[str]
+    """Prefix of the fields that count the answer's tokens."""
 
     def __init__(self, expected: Expected) -> None:
         self.usage: Usage | None = None
@@ -175,66 +250,99 @@ class AnswerReader(ABC):
         self._reported: dict[str, object] = {}
 
     @property
-    @abstractmethod
     def started(self) -> bool:
-        """Whether anything of the answer has arrived."""
+        """Whether any part of the answer has arrived."""
+        return any(block.text or block.name for block in self._blocks)
 
     @property
     @abstractmethod
     def complete(self) -> bool:
-        """Whether the server has said how it ended."""
+        """Whether the server has sent the stop reason."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing can follow: the stream need not be read to its end."""
+        """Whether the rest of the stream can be skipped."""
         return False
 
     @property
     def overflowed(self) -> bool:
-        """Whether it ended because the window was full."""
+        """Whether the answer ended because the window was full."""
         return False
 
     @property
     def characters(self) -> int:
-        """How many characters have arrived, those that were left out included."""
+        """Number of characters received, including those dropped."""
         return self._room.taken
 
     @property
     def full(self) -> bool:
-        """Whether more came than a model can say, and was left out."""
+        """Whether the limit was exceeded, so that text was dropped."""
         return self._room.full
 
     @abstractmethod
-    def feed(self, piece: object) -> Sequence[Said]:
-        """Takes one decoded piece of the stream; returns what it adds to the answer."""
+    def feed(self, piece: object) -> Sequence[ContentChunk]:
+        """Process a decoded piece of the stream, and return the resulting chunks."""
 
+    @property
     @abstractmethod
-    def _parts(self) -> Sequence[Part]: ...
+    def _blocks(self) -> Iterable["AnswerBlock"]:
+        """The blocks received so far, in order."""
+
+    def _parts(self) -> list[Part]:
+        ids = CallIds(self._expected.used_ids, self._expected.stem)
+        signer = self._expected.signer
+        parts: list[Part] = []
+        for block in self._blocks:
+            text = block.complete_text
+            if block.kind == "call":
+                call = ToolCallPart(
+                    call_id=ids.unique(block.call_id),
+                    name=block.name,
+                    arguments=text.strip() or "{}",
+                    signature=block.signature or None,
+                )
+                if self._is_usable(call):
+                    parts.append(call)
+            elif block.signature is not None and (text or block.signature):
+                parts.append(
+                    ThinkingPart(text=text, signature=block.signature, signed_by=signer)
+                )
+            elif text and block.kind == "text":
+                parts.append(TextPart(text=text))
+            elif text:
+                parts.append(ThinkingPart(text=text))
+        return parts
 
     @abstractmethod
     def _stop_reason(self, parts: Sequence[Part]) -> StopReason: ...
 
     def message(self, error: str | None = None) -> AssistantMessage:
-        """The answer so far; with `error`, as what was left by a failure."""
+        """Return the answer received so far.
+
+        With `error`, the answer is marked as failed and cut off.
+        """
         parts = self._parts()
         return AssistantMessage(
             parts=tuple(parts),
             model=self._model,
             usage=self.usage,
             stop_reason="error" if error else self._ending(parts),
-            error=error or self._why_stopped(),
+            error=error or self._stop_error(),
         )
 
     def _ending(self, parts: Sequence[Part]) -> StopReason:
         if self._room.repeated:
             return "repeated"
         reason = self._stop_reason(parts)
-        # Some call a cut answer complete: llama.cpp's Responses; Messages behind LiteLLM, with `end_turn`.
-        limit, output = self._expected.limit, 0 if self.usage is None else self.usage.output
-        reached = limit is not None and output >= limit and reason in ("stop", "tool_calls")
-        return "length" if self.full or reached else reason
+        # Some servers report a cut-off answer as complete: llama.cpp (Responses), LiteLLM (Messages).
+        limit = self._expected.limit
+        output = self.usage.output if self.usage else 0
+        is_cut = (
+            limit is not None and output >= limit and reason in ("stop", "tool_calls")
+        )
+        return "length" if self.full or is_cut else reason
 
-    def _why_stopped(self) -> str | None:
+    def _stop_error(self) -> str | None:
         if unit := self._room.repeated:
             return LOOPED.format(unit=unit)
         return TOO_MUCH.format(model=self._model) if self.full else None
@@ -243,54 +351,63 @@ class AnswerReader(ABC):
         if not mapping(value):
             return
         usage = self._reported_so_far(value)
-        asked = mapping(usage.get(f"{self._asked}_tokens_details"))
-        said = mapping(usage.get(f"{self._said}_tokens_details"))
+        input_details = mapping(usage.get(f"{self._input_name}_tokens_details"))
+        output_details = mapping(usage.get(f"{self._output_name}_tokens_details"))
         self.usage = Usage(
-            input=count(usage.get(f"{self._asked}_tokens")),
-            written=count(asked.get("cache_write_tokens")),  # OpenRouter
-            cached=count(asked.get("cached_tokens"))
+            input=count(usage.get(f"{self._input_name}_tokens")),
+            written=count(input_details.get("cache_write_tokens")),  # OpenRouter
+            cached=count(input_details.get("cached_tokens"))
             or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
             or count(usage.get("cached_tokens")),  # Moonshot
-            output=count(usage.get(f"{self._said}_tokens")),
-            reasoning=count(said.get("reasoning_tokens")),
+            output=count(usage.get(f"{self._output_name}_tokens")),
+            reasoning=count(output_details.get("reasoning_tokens")),
         )
 
-    def _reported_so_far(self, value: object) -> Mapping[str, object]:
-        """The newest number of each kind. Zeros replace none: some servers report them before or after."""
-        self._reported |= {name: number for name, number in mapping(value).items() if number}
+    def _reported_so_far(self, value: object) -> JsonFields:
+        """Return the newest value of each count.
+
+        Zeros, which some servers send between other values, are ignored.
+        """
+        self._reported |= {
+            name: number for name, number in mapping(value).items() if number
+        }
         return self._reported
 
-    def _call_ids(self) -> "CallIds":
-        return CallIds(self._expected.taken, self._expected.stem)
+    def _is_usable(self, call: ToolCallPart) -> bool:
+        """Return whether a call is usable.
 
-    def _is_call(self, name: str, said: str) -> bool:
-        """Whether a call is part of the answer: it has a name, and whole arguments if it was cut off here."""
-        return bool(name) and (not self.full or json_object(arguments_of(said)) is not None)
+        It must have a name and, if the answer was cut off, complete arguments.
+        """
+        if not call.name:
+            return False
+        return not self.full or json_object(call.arguments) is not None
 
 
-def arguments_of(said: str) -> str:
-    """The arguments of a call as they are kept."""
-    return said.strip() or "{}"
+def stop_or_calls(parts: Sequence[Part]) -> StopReason:
+    """Return the stop reason of an answer that ended normally."""
+    if any(isinstance(part, ToolCallPart) for part in parts):
+        return "tool_calls"
+    return "stop"
 
 
 class Room:
-    """Characters an answer may still have."""
+    """Counts how many more characters an answer may have."""
 
     def __init__(self, characters: int | None = None) -> None:
-        """None is without bound."""
+        """Set the limit in characters. By default, the answer is unlimited."""
         self._left = characters
         self._a_call = 0 if characters is None else characters // MOST_CALLS
         self.taken = 0
         self.repeated = ""
-        """What the answer says over and over; empty where it does not."""
+        """The text that the answer repeats endlessly; empty if there is none."""
 
     @property
     def full(self) -> bool:
-        """Whether something had to be left out, or should be."""
+        """Whether text was dropped because of the limit, or the answer repeats itself endlessly."""
         return bool(self.repeated) or (self._left is not None and self._left < 0)
 
     def take(self, text: str) -> str:
-        """As much of a text as there is room for."""
+        """Return the beginning of a string, up to the limit."""
         self.taken += len(text)
         if self._left is None:
             return text
@@ -299,21 +416,28 @@ class Room:
         return fits
 
     def give_back(self, characters: int) -> None:
-        """Free the room of a text that another one replaces."""
+        """Return the characters of a replaced string to the limit."""
         if self._left is not None:
             self._left += characters
 
     def take_call(self) -> None:
-        """Counts one more tool call, or another item of an answer, apart from its text."""
+        """Count a tool call or another item against the limit, in addition to its text."""
         if self._left is not None:
             self._left -= self._a_call
 
 
 class Growing:
-    """A text that comes in pieces. Halves of a character are joined; one without its other becomes U+FFFD."""
+    """Text that is received in pieces.
+
+    Split surrogate pairs are joined; a lone surrogate becomes U+FFFD.
+    """
 
     def __init__(self, room: Room, *, watched: bool = False) -> None:
-        """`watched`: whether it may not say one thing over and over."""
+        """Start with empty text.
+
+        Args:
+            watched: whether to detect endless repetition.
+        """
         self._room = room
         self._watched = watched
         self._pieces: list[str] = []
@@ -321,24 +445,32 @@ class Growing:
         self._length = 0
         self._newest = ""
         self._unseen = 0
-        """Characters since it was last looked for what it repeats."""
+        """Number of characters since the last check for repetition."""
 
     def __len__(self) -> int:
         return self._length
 
     def add(self, text: str) -> str:
-        """Adds a piece; returns what can be shown now."""
+        """Add a piece, and return the text that can be displayed now."""
         text = self._half + self._room.take(text)
         self._half = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
-            text, self._half = text[:-1], text[-1]
+            self._half = text[-1]
+            text = text[:-1]
         if text:
-            text = whole(text)
+            text = valid_unicode(text)
             self._pieces.append(text)
             self._length += len(text)
             if self._watched:
                 self._watch(text)
         return text
+
+    def _clear(self, *, kept: int) -> None:
+        """Drop the text, which still counts towards the limit by `kept` characters."""
+        self._room.give_back(max(0, self._length - kept))
+        self._pieces = []
+        self._half = ""
+        self._length = 0
 
     def _watch(self, text: str) -> None:
         self._newest = (self._newest + text)[-_LONG_LOOP:]
@@ -348,61 +480,118 @@ class Growing:
             self._room.repeated = repeated_at_the_end(self._newest)
 
     def __str__(self) -> str:
-        """All of it so far."""
+        """Return the text received so far."""
         self._pieces = ["".join(self._pieces)]
-        return self._pieces[0] + whole(self._half)
+        return self._pieces[0] + valid_unicode(self._half)
+
+
+BlockKind = Literal["text", "thinking", "call"]
+
+
+class AnswerBlock:
+    """A part of the answer that is being received: text, reasoning or a call."""
+
+    def __init__(self, kind: BlockKind, room: Room) -> None:
+        self.kind = kind
+        self.text = Growing(room, watched=kind != "call")
+        """Text of the block. For a call, these are its arguments."""
+        self.name = ""
+        self.call_id = ""
+        self.signature: str | None = None
+        """Signature of the block's reasoning, once it is complete."""
+        self.unstreamed = ""
+        """Complete text that the server sent at once. It is used if no text is streamed."""
+
+    @property
+    def complete_text(self) -> str:
+        return str(self.text) or self.unstreamed
+
+    def grow(self, text: str) -> "list[ContentChunk]":
+        """Add a piece of text, and return the chunk to display, if any."""
+        shown = self.text.add(text)
+        if self.kind == "call":
+            return [ToolCallChunk(self.name, shown)]
+        if not shown:
+            return []
+        return [TextChunk(shown) if self.kind == "text" else ThinkingChunk(shown)]
 
 
 _LOOP = 1_500
-"""Characters of one sentence, word for word again and again, that no honest answer has."""
+"""Repetition of a sentence counts as endless if it has this many characters.
+
+Real answers do not repeat a sentence this often.
+"""
 _LONG_LOOP = 12_000
-"""The same of anything shorter or of no words, as tables of numbers and lines of dashes have."""
+"""The same limit for repeated text that is not a sentence.
+
+Examples are tables of numbers, and lines of dashes.
+"""
 _LONGEST_UNIT = 300
+"""Maximum length of the repeated text, in characters.
+
+Repetitions of longer text are not detected.
+"""
 _LEAST_TIMES = 8
+"""Minimum number of repetitions that count as endless."""
 _LOOK_EVERY = 400
-"""Characters between two looks."""
+"""Number of characters between two checks for repetition."""
 _SENTENCE = re.compile(r"[^\W\d_]+\W+[^\W\d_]+\W+[^\W\d_]+|[\u4e00-\u9fff]{5}")
 
 
 def repeated_at_the_end(text: str) -> str:
-    """What a text repeats at its end, letter for letter, and nothing else; empty where it goes on."""
+    """Return the text that the end of `text` repeats exactly, or an empty string."""
     tail = text[-_LOOP:]
     if len(tail) < _LOOP:
         return ""
     probe = tail[-40:]
     period = len(tail) - 40 - tail.rfind(probe, 0, -1)
-    if not 0 < period <= _LONGEST_UNIT or tail[period:] != tail[:-period] or period * _LEAST_TIMES > _LOOP:
+    is_short = 0 < period <= _LONGEST_UNIT and period * _LEAST_TIMES <= _LOOP
+    if not is_short or tail[period:] != tail[:-period]:
         return ""
     unit = tail[-period:]
-    if end := re.search(r"[.!?。\n]\s*", unit):  # said from the beginning of its sentence
+    if end := re.search(r"[.!?。\n]\s*", unit):  # from the beginning of its sentence
         unit = unit[end.end() :] + unit[: end.end()]
     unit = unit.strip()
     if _SENTENCE.search(unit):
         return unit
     tail = text[-_LONG_LOOP:]
-    return unit if len(tail) == _LONG_LOOP and tail[period:] == tail[:-period] else ""
+    is_long = len(tail) == _LONG_LOOP and tail[period:] == tail[:-period]
+    return unit if is_long else ""
 
 
 class CallIds:
-    """Ids of tool calls, unique within the session: a missing or repeated one is replaced."""
+    """Generates unique tool call ids for a session.
+
+    Missing and repeated ids are replaced.
+    """
 
     def __init__(self, taken: Collection[str], stem: str) -> None:
-        """`taken` are ids not to be given again; `stem` begins the ids made up here."""
+        """
+        Args:
+            taken: ids that must not be used again.
+            stem: prefix of generated ids.
+        """
         self._taken = taken
         self._used: set[str] = set()
         self._stem = stem
 
-    def unique(self, call_id: str, number: int) -> str:
-        """The id itself, or one made of the stem and the number of the call."""
-        call_id = whole(call_id)
+    def unique(self, call_id: str) -> str:
+        """Return the id of the next call.
+
+        If it is missing or taken, returns an id made of the stem and the call's number.
+        """
+        call_id = valid_unicode(call_id)
         if not call_id or call_id in self._taken or call_id in self._used:
-            call_id = f"{self._stem}_{number}"
+            call_id = f"{self._stem}_{len(self._used)}"
         self._used.add(call_id)
         return call_id
 
 
-def whole(text: str) -> str:
-    """The text with surrogate pairs joined and lone surrogates, which no UTF-8 can hold, as U+FFFD."""
+def valid_unicode(text: str) -> str:
+    """Join surrogate pairs, and replace lone surrogates with U+FFFD.
+
+    UTF-8 cannot encode surrogates.
+    """
     if text.isascii():
         return text
     try:
@@ -415,44 +604,40 @@ def whole(text: str) -> str:
 # --- lenient JSON -----------------------------------------------------------------------------------
 
 LARGEST = 10**12
-"""No window and no usage comes near, in tokens. What goes beyond, as 1e999 does, is a mistake or malice."""
+"""Largest token count that is accepted, far above any real window or usage.
 
-
-def decoded(text: str) -> object:
-    """A JSON text.
-
-    Raises:
-        ValueError: it is none, or nested too deep to be read.
-    """
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("nested without end") from None
+Larger numbers, such as 1e999, are errors or attacks.
+"""
 
 
 def encoded(value: object) -> str:
-    """The value as a JSON text; empty where it is nested too deep to be written."""
+    """Encode a value as JSON.
+
+    Returns an empty string if the value is nested too deeply.
+    """
     try:
         return json.dumps(value, default=str)
     except RecursionError:
         return ""
 
 
-def mapping(value: object) -> Mapping[str, object]:
-    """The value where it is an object, else an empty one."""
+def mapping(value: object) -> JsonFields:
+    """Return the value if it is a JSON object, otherwise an empty object."""
     return value if isinstance(value, Mapping) else {}
 
 
 def sequence(value: object) -> Sequence[object]:
-    """The value where it is a list, else an empty one."""
+    """Return the value if it is a list, otherwise an empty list."""
     return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
 def string(value: object) -> str:
-    """The value where it is a text, else none."""
+    """Return the value if it is a string, otherwise an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: object) -> int:
-    """The value where it is a number above zero, and not beyond `LARGEST`, else zero."""
-    return int(value) if isinstance(value, int | float) and 0 < value <= LARGEST else 0
+    """Return the value as an integer if it is between 0 and `LARGEST`, otherwise 0."""
+    if isinstance(value, int | float) and 0 < value <= LARGEST:
+        return int(value)
+    return 0

@@ -1,4 +1,7 @@
-"""Types that all packages share: messages, entries, events, operations, errors. Imports no other package."""
+"""Types that all packages share: messages, entries, events, operations, errors.
+
+Imports no other package.
+"""
 
 from . import events, operations
 from .entries import (
@@ -33,15 +36,9 @@ from .entries import (
     parse_entry,
 )
 from .messages import (
-    CALLED_CLOSE,
-    CALLED_OPEN,
     MESSAGE_TYPES,
     NEW,
     PINNED,
-    PIPED_CLOSE,
-    PIPED_OPEN,
-    RESOURCE_CLOSE,
-    RESOURCE_OPEN,
     AssistantMessage,
     BaseMessage,
     CheckpointPart,
@@ -54,6 +51,7 @@ from .messages import (
     OptionError,
     Part,
     SystemMessage,
+    TextOrigin,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -61,24 +59,17 @@ from .messages import (
     ToolResultMessage,
     Usage,
     UserMessage,
-    entered,
     is_typed,
     system_words,
     text_parts,
 )
 
 __all__ = [
-    "CALLED_CLOSE",
-    "CALLED_OPEN",
     "CLAUDE_CODE",
     "MESSAGE_TYPES",
     "NEW",
     "OVERFLOW",
     "PINNED",
-    "PIPED_CLOSE",
-    "PIPED_OPEN",
-    "RESOURCE_CLOSE",
-    "RESOURCE_OPEN",
     "Approval",
     "ApprovalMode",
     "AssistantMessage",
@@ -112,6 +103,7 @@ __all__ = [
     "Span",
     "Subagent",
     "SystemMessage",
+    "TextOrigin",
     "TextPart",
     "ThinkingPart",
     "Title",
@@ -124,7 +116,6 @@ __all__ = [
     "UserMessage",
     "Written",
     "dump_entry",
-    "entered",
     "events",
     "is_typed",
     "operations",

@@ -1,4 +1,7 @@
-"""Events: what the executor reports. Enough to drive any interface; none of them carries a decision."""
+"""Events: the executor's reports to a user interface.
+
+Events only report; they never contain decisions.
+"""
 
 from typing import Annotated, Literal
 
@@ -9,6 +12,8 @@ from .messages import Entry, Record, Usage
 
 
 class TaskStarted(Record):
+    """An operation has started."""
+
     type: Literal["task_started"] = "task_started"
     task: str
     operation: str
@@ -16,6 +21,8 @@ class TaskStarted(Record):
 
 
 class TaskFinished(Record):
+    """An operation has finished."""
+
     type: Literal["task_finished"] = "task_finished"
     task: str
     operation: str
@@ -24,57 +31,62 @@ class TaskFinished(Record):
 
 
 class ServersAwaited(Record):
-    """A turn waits, for a few seconds at most, for tool servers that are starting."""
+    """A turn waits a few seconds for tool servers to start."""
 
     type: Literal["servers_awaited"] = "servers_awaited"
     servers: tuple[str, ...]
 
 
 class ToolsListed(Record):
-    """A tool server offers other tools than before. They go with requests from the next turn on."""
+    """A tool server has changed the tools that it offers.
+
+    Requests include the new tools starting with the next turn.
+    """
 
     type: Literal["tools_listed"] = "tools_listed"
 
 
 class SandboxKnown(Record):
-    """What the sandbox of this machine is worth, once it was tried."""
+    """Result of testing the sandbox on this machine."""
 
     type: Literal["sandbox_known"] = "sandbox_known"
     holds: bool
-    """Whether all is held that the modes with a sandbox promise."""
+    """Whether the sandbox enforces everything that the sandboxed modes promise."""
 
 
 class WindowLearned(Record):
-    """The server has reported the size of the model's window."""
+    """The server has stated the size of the model's window."""
 
     type: Literal["window_learned"] = "window_learned"
 
 
 class StepStarted(Record):
-    """A request leaves for the model."""
+    """A request to the model is about to be sent."""
 
     type: Literal["step_started"] = "step_started"
     model: str
     tokens: int
-    """Size of the request as decisions use it."""
+    """Size of the request, in calibrated tokens."""
 
 
 class Retrying(Record):
-    """A request, or that of a draft, failed in a way that may pass, and leaves again after a wait. Nothing
-    heard of it so far counts."""
+    """A request failed for a temporary reason, and will be sent again after a wait.
+
+    The partial answer is discarded. This event is also sent for requests that draft a compaction.
+    """
 
     type: Literal["retrying"] = "retrying"
     sentence: str
-    """What went wrong."""
+    """Reason for the failure, as a sentence."""
     seconds: float
-    """How long the wait is."""
+    """Length of the wait, in seconds."""
     attempt: int
-    """Which retry comes after it, counted from 1."""
+    """Number of the next retry, counted from 1."""
     attempts: int
-    """How many there are at most; 0: as many as it takes."""
+    """Maximum number of retries; 0 means unlimited."""
 
     def __str__(self) -> str:
-        """All of it for people."""
+        """Return the message for the user."""
         if not self.attempts:
             return self.sentence
         wait = f"{self.seconds:.0f} s ({self.attempt} of {self.attempts})"
@@ -82,7 +94,10 @@ class Retrying(Record):
 
 
 class PromptReading(Record):
-    """How far the server is that reads the prompt, in tokens. Few say it."""
+    """The server's progress in reading the prompt, in tokens.
+
+    Few servers report this.
+    """
 
     type: Literal["prompt_reading"] = "prompt_reading"
     read: int
@@ -90,30 +105,40 @@ class PromptReading(Record):
 
 
 class TextDelta(Record):
+    """The next piece of an answer."""
+
     type: Literal["text_delta"] = "text_delta"
     text: str
 
 
 class ThinkingDelta(Record):
+    """The next piece of the model's reasoning text."""
+
     type: Literal["thinking_delta"] = "thinking_delta"
     text: str
 
 
 class ToolStarted(Record):
+    """A tool call begins to run."""
+
     type: Literal["tool_started"] = "tool_started"
     call_id: str
     name: str
     title: str
-    """The call in one line: the command, or the path."""
+    """One-line description of the call, such as the command or the path."""
 
 
 class ToolOutput(Record):
+    """The next piece of a running call's output."""
+
     type: Literal["tool_output"] = "tool_output"
     call_id: str
     text: str
 
 
 class ToolFinished(Record):
+    """A tool call has finished."""
+
     type: Literal["tool_finished"] = "tool_finished"
     call_id: str
     name: str
@@ -122,78 +147,105 @@ class ToolFinished(Record):
 
 
 class ApprovalRequested(Record):
-    """A tool call waits for the user. Answered by the operation `Approve`."""
+    """A tool call needs approval.
+
+    The user answers with the operation `Approve`.
+    """
 
     type: Literal["approval_requested"] = "approval_requested"
     call_id: str
     name: str
     title: str
     diff: str | None = None
-    """What an edit or write would change, as a unified diff."""
+    """Unified diff, if the call would edit or write a file."""
     rules: tuple[Rule, ...] = ()
-    """What an "always" may grant, the first by itself; none where each such call asks."""
+    """Rules that the user can grant, the default first.
+
+    Empty if such calls always require approval.
+    """
     also: tuple[Rule, ...] = ()
-    """What is granted with the first of these: a line of several commands needs a rule for each."""
+    """Rules that are granted together with the first one.
+
+    This is used for a line of several commands, which needs all of these rules.
+    """
     inside: bool = True
-    """Whether it stays in the working folder, as far as it is known."""
+    """Whether the call is known to affect only the working folder."""
     who: str = ""
-    """The subagent that calls; empty for the agent of this session. The `call_id` names both its session and
-    the call, as `CHILD/CALL`."""
+    """The subagent that made the call; empty for this session's own agent.
+
+    For a subagent, `call_id` has the form `CHILD/CALL`: the id of its session, and the call's own id.
+    """
 
 
 class ApprovalResolved(Record):
+    """A tool call is no longer waiting for approval."""
+
     type: Literal["approval_resolved"] = "approval_resolved"
     call_id: str
     allowed: bool
 
 
-SubagentState = Literal["running", "waiting", "background", "done", "failed", "cancelled"]
+SubagentState = Literal[
+    "running", "waiting", "background", "done", "failed", "cancelled"
+]
 
 
 class SubagentProgress(Record):
-    """How far a subagent is. A few a second at most, and one at its end."""
+    """Progress of a subagent.
+
+    Sent at most a few times per second, and once when the subagent finishes.
+    """
 
     type: Literal["subagent_progress"] = "subagent_progress"
     call_id: str
-    """The call of `task` that it works for."""
+    """Id of the `task` call that the subagent works on."""
     child: str
-    """Id of its session."""
+    """Id of the subagent's session."""
     agent: str
     title: str
-    """The first line of its task."""
+    """First line of the subagent's task."""
     state: SubagentState
-    """`waiting`: for the user to allow a call. `background`: it runs while the agent goes on."""
+    """`waiting`: one of its calls needs approval. `background`: it runs while the main agent continues."""
     steps: int = 0
-    """Requests so far."""
+    """Number of requests made so far."""
     tokens: int = 0
-    """What these came to, as reported; estimated where the server reports nothing."""
+    """Number of tokens in these requests.
+
+    This is an estimate if the server does not report usage.
+    """
     doing: str = ""
-    """The call that runs, on one line."""
+    """One-line description of the call that is running."""
 
 
 class CompactionStart(Record):
+    """A compaction has started."""
+
     type: Literal["compaction_start"] = "compaction_start"
     reason: Reason
     tokens_before: int
     expected_after: int | None = None
-    """The plan's estimate of the view after it, in tokens."""
+    """Expected size of the view after the compaction, in tokens."""
     entries: int = 0
-    """How many entries will be compacted."""
+    """Number of entries that will be compacted."""
 
 
 class CompactionProgress(Record):
+    """Progress of a compaction."""
+
     type: Literal["compaction_progress"] = "compaction_progress"
     stage: Literal["plan", "draft", "verify", "commit"]
     rung: str = "strategy"
-    """Which rung of the failure ladder works: `strategy` until it fails."""
+    """The fallback ladder's active rung: `strategy` until the strategy fails."""
     detail: str = ""
-    """Why the rung before it gave up, as a sentence."""
+    """Reason for the previous rung's failure, as a sentence."""
     delta: str = ""
-    """The next piece of the draft as the model writes it."""
+    """Next piece of the draft that the model is writing."""
     drafted_tokens: int = 0
 
 
 class CompactionEnd(Record):
+    """A compaction has ended: committed, proposed, failed or aborted."""
+
     type: Literal["compaction_end"] = "compaction_end"
     reason: Reason
     aborted: bool = False
@@ -202,120 +254,153 @@ class CompactionEnd(Record):
     tokens_after: int = 0
     kept_from_index: int | None = None
     index: int | None = None
-    """Index of the compaction entry; none where nothing was committed."""
+    """Index of the compaction entry; None if nothing was committed."""
     compacted: int = 0
     rung: str = "strategy"
     summary: str = ""
     error: str | None = None
     nothing: bool = False
-    """There was nothing to compact."""
+    """Whether there was nothing to compact."""
     proposed: bool = False
-    """It was drafted, and waits as a proposal: nothing has changed yet."""
+    """Whether the result is a pending proposal, which has not changed anything yet."""
 
 
 class DraftAhead(Record):
-    """The draft of the next compaction, begun before the window is full. It changes nothing."""
+    """State of the background draft for the next compaction."""
 
     type: Literal["draft_ahead"] = "draft_ahead"
     state: Literal["drafting", "ready", "gone"]
-    """gone: a compaction has taken it over, the view has changed, or nothing came of it."""
+    """`gone`: a compaction has used the draft, the view has changed, or drafting failed."""
     drafted_tokens: int = 0
     tokens_before: int = 0
-    """Of a draft that is ready: size of the view when it was begun."""
+    """Size of the view when drafting began, in tokens, for a finished draft."""
     tokens_after: int = 0
-    """And with it, as far as the view went then."""
+    """Size of the same view after the compaction, in tokens, for a finished draft."""
 
 
 class ProposalReady(Record):
-    """A compaction is drafted and waits, or the one that waits was revised. Nothing has changed yet."""
+    """A compaction is proposed, or the pending proposal was revised.
+
+    The view has not changed yet.
+    """
 
     type: Literal["proposal_ready"] = "proposal_ready"
     proposal: str
-    """Its identity: `ApplyProposal` names it, and applies exactly this one."""
+    """Id of the proposal.
+
+    `ApplyProposal` contains this id, and applies exactly this version.
+    """
     reason: Reason
     state: Literal["current", "edited", "stale"] = "current"
-    """`stale`: the cut was moved since it was drafted. It cannot be applied before it is drafted again."""
+    """`stale`: the cut was moved after drafting.
+
+    A stale proposal must be redrafted before it is applied.
+    """
     waits: bool = False
-    """Whether something that runs waits for the decision."""
+    """Whether a running task is waiting for the decision."""
     tokens_before: int = 0
     tokens_after: int = 0
     compacted: int = 0
     kept: int = 0
     summary: str = ""
     facts: int = 0
-    """Facts found in what would be compacted."""
+    """Number of facts found in the part that would be compacted."""
     lost: int = 0
-    """Those of them that the view would no longer hold."""
+    """Number of facts that the new view would not contain."""
 
 
 class ProposalClosed(Record):
+    """The pending proposal was applied or discarded."""
+
     type: Literal["proposal_closed"] = "proposal_closed"
     proposal: str
     applied: bool
 
 
 class Option(Record):
-    """One answer to a choice."""
+    """One option of a choice."""
 
     key: str
-    """One letter."""
+    """The key to press, a single letter."""
     label: str
     asks: Literal["", "line", "edit"] = ""
-    """What is written with it: a line, which only the last option may ask for; or another text as detail."""
-    usual: str | None = None
-    """What stands in the line at first, where this is the answer that is likely meant."""
+    """Text to enter with the option.
+
+    `line`: a line of text (last option only). `edit`: the edited detail.
+    """
     agrees: bool = False
-    """Whether it agrees to what `detail` says: it counts once all of that was shown."""
+    """Whether choosing the option means agreeing to `detail`.
+
+    It can be chosen only after the entire detail has been shown.
+    """
 
 
 class ChoiceRequested(Record):
-    """Something only the user can decide. Answered by the operation `Choose`."""
+    """The user must make a decision.
+
+    The user answers with the operation `Choose`.
+    """
 
     type: Literal["choice_requested"] = "choice_requested"
     choice: str
-    """Its identity."""
+    """Id of the choice."""
     title: str
     detail: str = ""
-    """More lines, such as the largest items, or what one agrees to."""
+    """Additional lines, such as the largest items, or text that the user must accept."""
     options: tuple[Option, ...]
     is_markdown: bool = False
     """Whether `detail` is Markdown."""
     opened_by_user: bool = False
-    """Whether the user opened it with a command: it interrupts nothing, so it takes an answer at once."""
+    """Whether the user opened the choice with a command.
+
+    If so, the choice accepts keys at once, because it does not interrupt the user.
+    """
 
 
 class ChoiceResolved(Record):
+    """A choice was made, or was closed without an answer."""
+
     type: Literal["choice_resolved"] = "choice_resolved"
     choice: str
     key: str
-    """The option taken; empty where the question went away unanswered."""
+    """Key of the chosen option; empty if there was no answer."""
 
 
 class UsageReported(Record):
+    """Usage of a request, as reported by its provider."""
+
     type: Literal["usage"] = "usage"
     model: str
     usage: Usage
 
 
 class EntryAppended(Record):
-    """An entry is on disk and in the projection."""
+    """An entry was appended, both on disk and in the projection."""
 
     type: Literal["entry_appended"] = "entry_appended"
     entry: SerializeAsAny[Entry]
 
 
 class QueueChanged(Record):
+    """The queue of prompts has changed."""
+
     type: Literal["queue_changed"] = "queue_changed"
     held: str | None = None
+    """The prompt that waits until a compaction has made space for it."""
     queued: tuple[str, ...] = ()
     paused: bool = False
     unsent: str = ""
-    """Why the prompt that came back was not sent, and what Enter does now; empty once the user has acted."""
+    """Why a prompt was returned instead of sent, and what Enter does now.
+
+    Empty as soon as the user has acted.
+    """
     awaits: str = ""
-    """What the first of them waits for, before it is sent."""
+    """What the first prompt in the queue is waiting for, if anything."""
 
 
 class Notice(Record):
+    """A message to the user that is not recorded in the history."""
+
     type: Literal["notice"] = "notice"
     text: str
     level: Literal["info", "warning", "error"] = "info"

@@ -1,121 +1,163 @@
-"""Records, and messages: what is said to and by the model, in parts.
+"""Messages to and from the model, in parts, and the base classes of all records.
 
-A message is also the entry of the history it was appended as: `index` and `at` are set by the append,
-and a message that was never appended carries `NEW`.
+A message is also an entry of the history. Its `index` and `at` are set when it is appended; a message that
+was never appended has the index `NEW`.
 """
 
 import json
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeGuard, get_args
+from typing import Annotated, Literal, TypeGuard, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from foldline.json_text import JsonObject, is_nested_deeper
 
-def _in_reach(moment: datetime) -> datetime:
-    return moment if 1 < moment.year < 9999 else moment.replace(year=min(max(moment.year, 2), 9998))
-
-
-Moment = Annotated[datetime, AfterValidator(_in_reach)]
-"""A time that can be said in any time zone, whoever wrote it down."""
+_T = TypeVar("_T")
 
 
-def _reckonable(count: int) -> int:
-    return count if -_ENDLESS < count < _ENDLESS else _ENDLESS
+def _clamp_year(time: datetime) -> datetime:
+    year = min(max(time.year, 2), 9998)
+    return time if year == time.year else time.replace(year=year)
 
 
-_ENDLESS = 10**15
-Count = Annotated[int, AfterValidator(_reckonable)]
-"""A number of tokens or the like. Whoever wrote it down, it can be divided: beyond all windows is endless."""
+Timestamp = Annotated[datetime, AfterValidator(_clamp_year)]
+"""A time from JSON, limited to the years 2 to 9998.
+
+Time zone conversion therefore cannot overflow.
+"""
+
+
+def _clamp_count(count: int) -> int:
+    return count if -_LARGEST_COUNT < count < _LARGEST_COUNT else _LARGEST_COUNT
+
+
+_LARGEST_COUNT = 10**15
+Count = Annotated[int, AfterValidator(_clamp_count)]
+"""A count from JSON, such as a token count, limited so that arithmetic cannot overflow."""
+
+
+def omitted_if(default: _T) -> _T:
+    """Return a field that is omitted from the JSON if it has this default value."""
+    field: _T = Field(default=default, exclude_if=lambda value: value == default)
+    return field
 
 
 class Record(BaseModel):
-    """An immutable value that travels as JSON. Fields a newer version wrote are kept, not dropped."""
+    """An immutable value that is stored and sent as JSON.
+
+    Unknown fields, which newer versions may have written, are kept.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class FoldlineError(Exception):
-    """A failure a person can act on. `str(error)` is the whole sentence shown to them."""
+    """An error that the user can do something about.
+
+    `str(error)` is the message shown to the user.
+    """
 
     exit_code = 1
 
+    def __init__(self, sentence: str, **values: object) -> None:
+        """
+        Args:
+            sentence: the message, which may contain placeholders.
+            values: values for the placeholders.
+        """
+        super().__init__(sentence.format(**values) if values else sentence)
+
 
 class OptionError(FoldlineError):
-    """An option of the command line has a value that cannot be used."""
+    """A command-line option has an invalid value."""
 
     exit_code = 2
 
 
 def system_words(error: OSError) -> str:
-    """Why the system refused, as the end of a sentence: `no space left on device`."""
+    """Return the reason for a system error, worded as the end of a sentence.
+
+    For example, `no space left on device`.
+    """
     return (error.strerror or str(error)).lower()
 
 
 NEW = -1
-"""The index of a message or marker that is not (yet) in a history."""
+"""Index of a message or marker that has not been appended to a history."""
 
 DEEPEST = 100
-"""Levels of nesting that arguments may have. Python's own bound depends on who asks."""
+"""Maximum nesting depth of a call's arguments.
+
+The limit is fixed, because Python's own limit depends on the stack.
+"""
 
 
-def json_object(text: str) -> dict[str, Any] | None:
-    """A text that is one JSON object, as arguments of a call must be; None for all else, and deeper than
-    `DEEPEST`."""
+def json_object(text: str) -> JsonObject | None:
+    """Parse a call's arguments, which must be a single JSON object.
+
+    Returns None for any other text, and for objects nested more deeply than `DEEPEST`.
+    """
     try:
-        # JSON has no NaN and no Infinity, though Python reads them.
+        # JSON has no NaN and no Infinity, although Python parses them.
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and (_is_flat(text) or not _is_deep(value)) else None
+    if not isinstance(value, dict) or is_nested_deeper(value, DEEPEST):
+        return None
+    return value
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _is_flat(text: str) -> bool:
-    return text.count("[") + text.count("{") <= DEEPEST
-
-
-def _is_deep(value: object) -> bool:
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [child for each in level for child in _children(each)]
-    return any(isinstance(each, dict | list) for each in level)
-
-
-def _children(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+TextOrigin = Literal["typed", "piped", "command", "resource"]
 
 
 class TextPart(Record):
     type: Literal["text"] = "text"
     text: str
+    """Text as the model reads it.
+
+    Attached text is enclosed in tags (`foldline.text.tags`).
+    """
+    origin: TextOrigin = omitted_if("typed")
+    """Source of the text in a prompt.
+
+    The text was typed, piped into the program, expanded from a command, or read from a tool server's
+    resource. Always `typed` in messages other than prompts.
+    """
 
 
 DETAILS = "reasoning_details"
-"""The field of a chat completion with its reasoning in blocks, and the key of such a block in a signature."""
+"""Name of the chat completion field that contains blocks of reasoning.
+
+In a signature, this is the key under which one block is stored.
+"""
 
 
 class ThinkingPart(Record):
-    """Reasoning a model showed. Sent back only to servers whose dialect asks for it, or that signed it."""
+    """A model's reasoning.
+
+    It is sent back only to the server that signed it, or if the dialect requires it.
+    """
 
     type: Literal["thinking"] = "thinking"
     text: str
     signature: str | None = None
-    """What its provider signed or encrypted it with, for nobody else to read."""
-    signed_by: str | None = Field(default=None, exclude_if=lambda signer: signer is None)
-    """`MODEL@HOST`, to which alone the signature goes back; None where nobody knows: it goes nowhere."""
+    """Signature or encrypted reasoning, which only the provider can interpret."""
+    signed_by: str | None = omitted_if(None)
+    """The only receiver of the signature, as `MODEL@HOST`.
+
+    If this is None, the receiver is unknown and the signature is not sent.
+    """
 
 
 class ImagePart(Record):
     type: Literal["image"] = "image"
     media_type: str
     data: str
-    """Base64, without a `data:` prefix."""
+    """Data in Base64, without a `data:` prefix."""
     width: Count | None = None
     height: Count | None = None
 
@@ -125,49 +167,68 @@ class ToolCallPart(Record):
     call_id: str
     name: str
     arguments: str = "{}"
-    """JSON text exactly as the model wrote it, so that a request repeats it byte for byte."""
-    signature: str | None = Field(default=None, exclude_if=lambda signature: signature is None)
-    """Proof of the reasoning before the call, which Gemini wants back with it."""
+    """Arguments, as the JSON text that the model wrote.
 
-    def parsed(self) -> dict[str, Any]:
-        """The arguments as a dictionary; empty where they are not a JSON object, or nested without end."""
+    Requests repeat this text byte for byte.
+    """
+    signature: str | None = omitted_if(None)
+    """Signature of the reasoning that preceded the call.
+
+    Gemini requires it to be sent back.
+    """
+
+    def parsed(self) -> JsonObject:
+        """Return the arguments as a dictionary.
+
+        The dictionary is empty if the arguments are not a JSON object, or are nested too deeply.
+        """
         return json_object(self.arguments) or {}
 
 
 class CheckpointPart(Record):
-    """Tells the model that it may come back here, with a D-Mail. Stands in views, never in the history."""
+    """A checkpoint to which the model can send a D-Mail.
+
+    This part occurs only in views, never in the history.
+    """
 
     type: Literal["checkpoint"] = "checkpoint"
     id: int
 
 
 Part = Annotated[
-    TextPart | ThinkingPart | ImagePart | ToolCallPart | CheckpointPart, Field(discriminator="type")
+    TextPart | ThinkingPart | ImagePart | ToolCallPart | CheckpointPart,
+    Field(discriminator="type"),
 ]
 
 
 UsageSource = Literal["reported", "cached beside", "cached twice", "estimated"]
-"""As its provider reported it; or corrected, because it counted cached tokens only beside it, or twice; or an
-estimate, because it reported none."""
+"""The source of a usage's input count.
+
+`reported`: the provider reported it. `estimated`: the provider did not report it. `cached beside` and `cached
+twice`: the reported count was corrected, because it did not include cached tokens or included them twice.
+"""
 
 
 class Usage(Record):
-    """Tokens of one request, as the provider reported them."""
+    """Token counts of one request, as reported by the provider."""
 
     input: Count = 0
-    """All input tokens, those served from a cache included."""
+    """Number of input tokens, including those read from a cache."""
     cached: Count = 0
-    written: Count = Field(default=0, exclude_if=lambda tokens: tokens == 0)
-    """Of the input, what was written to a cache, where the provider says so."""
-    written_1h: Count = Field(default=0, exclude_if=lambda tokens: tokens == 0)
-    """Of that, what is kept for an hour: it costs more."""
+    written: Count = omitted_if(0)
+    """Number of input tokens written to a cache, if the provider reports it."""
+    written_1h: Count = omitted_if(0)
+    """Number of `written` tokens that are cached for an hour, at a higher price."""
     output: Count = 0
-    """All output tokens, reasoning included."""
+    """Number of output tokens, including reasoning."""
     reasoning: Count = 0
-    window: Count = Field(default=0, exclude_if=lambda window: window == 0)
-    """The model's context window, where another agent noted it with them; 0 elsewhere."""
-    source: UsageSource = Field(default="reported", exclude_if=lambda source: source == "reported")
-    """Where `input` comes from."""
+    window: Count = omitted_if(0)
+    """The model's context window in tokens.
+
+    Set only if another agent recorded it here; otherwise 0.
+    """
+    source: UsageSource = omitted_if("reported")
+    """Source of `input`."""
 
     @property
     def total(self) -> int:
@@ -175,47 +236,69 @@ class Usage(Record):
 
     @property
     def is_reported(self) -> bool:
-        """Whether the provider reported the input."""
+        """Whether the provider reported the input count."""
         return self.input > 0 and self.source != "estimated"
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Add two usages. `window` is dropped."""
+        """Add two usages. The result has no `window`."""
         counted = ("input", "cached", "written", "written_1h", "output", "reasoning")
-        source: UsageSource = "estimated" if "estimated" in (self.source, other.source) else "reported"
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counted}, source=source)
+        source: UsageSource = (
+            "estimated" if "estimated" in (self.source, other.source) else "reported"
+        )
+        return Usage(
+            **{name: getattr(self, name) + getattr(other, name) for name in counted},
+            source=source,
+        )
 
 
 class Entry(Record):
-    """What every record of the history carries."""
+    """Base class of all entries in a history."""
 
     type: str
     index: int = NEW
-    """Strictly increasing within a history, never re-used, never rebased."""
-    at: Moment | None = None
+    """Index of the entry.
+
+    Indices strictly increase within a history, and are never reused or renumbered.
+    """
+    at: Timestamp | None = None
 
 
 class BaseMessage(Entry):
+    """Base class of all messages."""
+
     parts: tuple[Part, ...] = ()
-    nth: int = Field(default=0, exclude_if=lambda nth: nth == 0)
-    """Which of the new messages of its compaction a summary is; 0 for everything else."""
+    nth: int = omitted_if(0)
+    """A summary's number among the new messages of its compaction.
+
+    0 for all other messages.
+    """
 
     @property
     def text(self) -> str:
-        """All text parts, joined by line ends. Thinking is not text."""
+        """All text parts, joined by newlines.
+
+        Reasoning is not included.
+        """
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
     def thinking(self) -> str:
-        return "\n".join(part.text for part in self.parts if isinstance(part, ThinkingPart) and part.text)
+        return "\n".join(
+            part.text
+            for part in self.parts
+            if isinstance(part, ThinkingPart) and part.text
+        )
 
     @property
     def checkpoint(self) -> int | None:
-        """Id of the checkpoint that the model is shown at the end of this message."""
-        return next((part.id for part in self.parts if isinstance(part, CheckpointPart)), None)
+        """Id of the checkpoint that is named at the end of this message."""
+        return next(
+            (part.id for part in self.parts if isinstance(part, CheckpointPart)), None
+        )
 
     @property
     def key(self) -> tuple[int, int]:
-        """Identity within a view: the entry it comes from, and which message of that entry."""
+        """Identity within a view: the index of the message's entry, and `nth`."""
         return (self.index, self.nth)
 
 
@@ -225,35 +308,27 @@ class SystemMessage(BaseMessage):
 
 
 class DeveloperMessage(BaseMessage):
-    """Machine text for the model. Neither `instructions`, files such as AGENTS.md, nor what is `PINNED` are
-    ever compacted."""
+    """Text from the program to the model.
+
+    Messages are never compacted if their origin is in `PINNED`, or if it is `instructions`, which is used for
+    files such as AGENTS.md.
+    """
 
     type: Literal["developer"] = "developer"
-    origin: Literal["instructions", "skill", "plan", "goal", "mode", "todo", "notice", "dmail"] = "notice"
+    origin: Literal[
+        "instructions", "skill", "plan", "goal", "mode", "todo", "notice", "dmail"
+    ] = "notice"
     source: str | None = None
-    """Path of the file it was read from."""
-    role: Literal["system", "user"] = Field(default="system", exclude_if=lambda role: role == "system")
-    """The role another agent sent it in. In requests of ours the dialect decides."""
+    """Path of the file that the text was read from, if any."""
+    role: Literal["system", "user"] = omitted_if("system")
+    """Role in another agent's request.
+
+    In Foldline's own requests, the dialect determines the role.
+    """
 
 
 PINNED = frozenset({"skill", "plan", "goal"})
-"""The origins of what is pinned from its first moment: a skill, the plan that was accepted, the goal."""
-
-PIPED_OPEN, PIPED_CLOSE = "\n\n<stdin>\n", "\n</stdin>"
-"""What was piped in stands between these, at the end of a prompt."""
-CALLED_OPEN, CALLED_CLOSE = '\n\n<slash-command source="', "\n</slash-command>"
-"""What a command of the user's stands for, below the prompt that calls it, and above what was piped in."""
-RESOURCE_OPEN, RESOURCE_CLOSE = '\n\n<resource source="', "\n</resource>"
-"""What a tool server has of something that the prompt names, between these two."""
-_BELOW = ((CALLED_OPEN, CALLED_CLOSE), (RESOURCE_OPEN, RESOURCE_CLOSE))
-
-
-def entered(text: str) -> str:
-    """What was entered, of the text of a prompt: without what a command stands for, or what was attached."""
-    for opening, closing in _BELOW:
-        while (start := text.find(opening)) >= 0 and (end := text.find(closing, start)) >= 0:
-            text = text[:start] + text[end + len(closing) :]
-    return text
+"""Origins of messages that are always pinned: skills, the accepted plan, and the goal."""
 
 
 class UserMessage(BaseMessage):
@@ -262,25 +337,49 @@ class UserMessage(BaseMessage):
 
     @property
     def typed(self) -> str:
-        """The user's own words: nothing of what a program said, nor of what stands below them: what a command
-        stands for, and what was piped in."""
-        return self.text.removesuffix(self.piped) if self.origin == "typed" else ""
+        """The text that the user typed, without attached text.
+
+        Empty for shell commands, and for text written by the program.
+        """
+        return self._text_of("typed") if self.origin == "typed" else ""
 
     @property
-    def piped(self) -> str:
-        """What stands below a prompt, with its tags; empty where nothing does."""
-        text = self.text if self.origin == "typed" else ""
-        starts = (text.find(each) for each in (PIPED_OPEN, CALLED_OPEN, RESOURCE_OPEN))
-        start = min((at for at in starts if at >= 0), default=len(text))
-        return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE, RESOURCE_CLOSE)) else ""
+    def editable(self) -> str:
+        """The text that is returned to the editor.
+
+        Its commands and resources are expanded again when it is sent.
+        """
+        return self._text_of("typed", "piped")
+
+    def _text_of(self, *origins: TextOrigin) -> str:
+        return "\n".join(
+            part.text
+            for part in self.parts
+            if isinstance(part, TextPart) and part.origin in origins
+        )
+
+    @property
+    def attached(self) -> tuple[TextPart, ...]:
+        """Text that the user did not type: piped input, expanded commands and resources."""
+        return tuple(
+            part
+            for part in self.parts
+            if isinstance(part, TextPart) and part.origin != "typed"
+        )
+
+    @property
+    def attached_text(self) -> str:
+        return "\n".join(part.text for part in self.attached)
 
 
 def is_typed(entry: object) -> TypeGuard[UserMessage]:
-    """Whether it is a message that the user typed."""
+    """Return whether the entry is a message that the user typed."""
     return isinstance(entry, UserMessage) and entry.origin == "typed"
 
 
-StopReason = Literal["stop", "tool_calls", "length", "repeated", "cancelled", "error", "filtered"]
+StopReason = Literal[
+    "stop", "tool_calls", "length", "repeated", "cancelled", "error", "filtered"
+]
 
 
 class AssistantMessage(BaseMessage):
@@ -296,7 +395,7 @@ class AssistantMessage(BaseMessage):
 
 
 class FileTouch(Record):
-    """A file a tool call read or changed."""
+    """A file that a tool call read or changed."""
 
     path: str
     action: Literal["read", "modified"]
@@ -305,18 +404,24 @@ class FileTouch(Record):
 
 
 class ToolDetails(Record):
-    """What people see of a tool result; the model sees only its parts."""
+    """Data for displaying a tool result.
+
+    The model sees only the result's parts.
+    """
 
     brief: str = ""
-    """The outcome in a few words: `312 lines`, `exit 1`, `+9 −6`."""
+    """The outcome in a few words, such as `312 lines`, `exit 1` or `+9 −6`."""
     seconds: float | None = None
     files: tuple[FileTouch, ...] = ()
     diff: str | None = None
-    """Unified diff of what an edit or write changed."""
+    """Unified diff, if the call edited or wrote a file."""
     full_output: str | None = None
-    """Path of a file that holds the whole output, where `parts` has only a piece of it."""
+    """Path of a file with the full output.
+
+    Set if `parts` contains only part of the output.
+    """
     child: str | None = None
-    """Id of the child session that a subagent worked in."""
+    """Id of the child session in which a subagent worked."""
 
 
 class ToolResultMessage(BaseMessage):
@@ -327,11 +432,20 @@ class ToolResultMessage(BaseMessage):
     details: ToolDetails = ToolDetails()
 
 
-AnyMessage = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolResultMessage
+AnyMessage = (
+    SystemMessage
+    | DeveloperMessage
+    | UserMessage
+    | AssistantMessage
+    | ToolResultMessage
+)
 Message = Annotated[AnyMessage, Field(discriminator="type")]
 MESSAGE_TYPES = get_args(AnyMessage)
 
 
 def text_parts(text: str) -> tuple[TextPart, ...]:
-    """A message body of one text part; empty for an empty text."""
+    """Return a tuple with one text part.
+
+    For an empty string, returns an empty tuple.
+    """
     return (TextPart(text=text),) if text else ()

@@ -1,52 +1,65 @@
-"""Operations: what an interface asks the executor to do."""
+"""Operations: requests from a user interface to the executor."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .entries import ApprovalMode, ApprovalScope, Cause, EditAction, Reason, Rule
+from .entries import ApprovalMode, ApprovalScope, EditAction, Reason, Rule
 from .messages import Part, Record
 
 
 class RunAgent(Record):
-    """Append the prompt and run the turn it begins."""
+    """Append the prompt, and run a turn for it."""
 
     type: Literal["run_agent"] = "run_agent"
     parts: tuple[Part, ...]
     max_steps: int | None = None
-    """Requests the turn may take; the calls of the last one still run. None: as many as it needs."""
+    """Maximum number of requests; None means unlimited.
+
+    Tool calls in the response to the last request are still run.
+    """
 
 
 class Retry(Record):
-    """Continue the turn that failed or was stopped: its step once more, without a new prompt."""
+    """Continue a failed or stopped turn from its last step.
+
+    No new prompt is added.
+    """
 
     type: Literal["retry"] = "retry"
 
 
 class RunShell(Record):
-    """Run a command of the user's own, without asking, and put it and its output into the history."""
+    """Run a shell command for the user, without asking for approval.
+
+    The command and its output are recorded.
+    """
 
     type: Literal["run_shell"] = "run_shell"
     command: str
     aside: bool = False
-    """Whether the model is not to see it, unless the user restores the entry."""
+    """Whether to keep the command out of the view until the user restores its entry."""
 
 
 class CompactSession(Record):
-    """Compact now. With `preview` the finished proposal waits for its reader instead of being committed."""
+    """Start a compaction.
+
+    With `preview`, the result is not committed, but becomes a pending proposal.
+    """
 
     type: Literal["compact_session"] = "compact_session"
     reason: Reason
-    cause: Cause = ""
     focus: str | None = None
-    will_retry: bool = False
     preview: bool = False
     pending: int = 0
-    """Estimated tokens, before calibration, of the prompt that waits for this compaction."""
+    """Estimated size of the prompt that is waiting for the compaction, in uncalibrated tokens."""
 
 
 class HoldCommit(Record):
-    """The user looks at the draft of a compaction: its commit waits for the decision. Acts at once."""
+    """Delay a compaction's commit until the user has decided about its draft.
+
+    Takes effect at once.
+    """
 
     type: Literal["hold_commit"] = "hold_commit"
 
@@ -55,24 +68,41 @@ LedgerChange = Literal["drop", "pin", "unpin"]
 
 
 class ReviseProposal(Record):
-    """Change the proposal that waits, without a model call. What is None stays. Acts at once."""
+    """Change the pending proposal without calling the model.
+
+    Takes effect at once.
+
+    Fields that are None stay unchanged.
+    """
 
     type: Literal["revise_proposal"] = "revise_proposal"
     proposal: str
     notes: str | None = None
-    """The text of the summary, without the lists that are appended from the history."""
+    """Text of the summary, without the lists that are generated from the history."""
     pins: tuple[int, ...] | None = None
-    """All entries to pin with it; a tool group counts as one."""
+    """All entries that the compaction is to pin. A tool group counts as one entry."""
     first_kept_index: int | None = None
-    """Where to cut instead. The draft is stale until it is drafted again."""
+    """New position of the cut.
+
+    The proposal is then stale until it is drafted again.
+    """
     focus: str | None = None
-    """What the next draft should dwell on; makes this one stale."""
+    """Topic that the next draft is to cover in detail.
+
+    Setting a topic makes the current draft stale.
+    """
     ledger: dict[str, LedgerChange] | None = None
-    """What becomes of lines of the ledger, by their ids: left out, kept by later compactions, too, or not."""
+    """Changes to the ledger's lines, by id.
+
+    A line can be dropped, kept in later compactions (`pin`), or unpinned.
+    """
 
 
 class RedraftProposal(Record):
-    """Draft the waiting proposal again, for its cut and focus, with a word on what to do better."""
+    """Draft the pending proposal again.
+
+    The new draft uses the proposal's cut and focus, and the guidance for the model.
+    """
 
     type: Literal["redraft_proposal"] = "redraft_proposal"
     proposal: str
@@ -80,126 +110,142 @@ class RedraftProposal(Record):
 
 
 class ApplyProposal(Record):
-    """Commit exactly the proposal of this identity."""
+    """Commit exactly the proposal with this id."""
 
     type: Literal["apply_proposal"] = "apply_proposal"
     proposal: str
 
 
 class DiscardProposal(Record):
-    """Throw the proposal away. Acts at once."""
+    """Discard the proposal. Takes effect at once."""
 
     type: Literal["discard_proposal"] = "discard_proposal"
     proposal: str
 
 
 class Choose(Record):
-    """The answer to a `ChoiceRequested`."""
+    """Answer a `ChoiceRequested`."""
 
     type: Literal["choose"] = "choose"
     choice: str
     key: str
     text: str = ""
-    """What was written with it, where the option asks for that."""
+    """Text entered with the option, if the option requires one."""
 
 
 class UndoCompaction(Record):
-    """Take back a change of the view; none named, the newest compaction, clear or rewind in force."""
+    """Undo a change of the view.
+
+    By default, this is the newest active compaction, clear or rewind.
+    """
 
     type: Literal["undo_compaction"] = "undo_compaction"
     target: int | None = None
 
 
 class Rewind(Record):
-    """Go back to a checkpoint, or to a moment on any branch: context, files our tools changed, or both.
-    Ends a running turn first."""
+    """Rewind to a checkpoint, or to a point on any branch.
+
+    Rewinds the context, the files changed by Foldline's tools, or both. A running turn is stopped first.
+    """
 
     type: Literal["rewind"] = "rewind"
     checkpoint: int = -1
-    """Its id."""
+    """Id of the checkpoint."""
     moment: int | None = None
-    """In place of a checkpoint, the index of the entry that was the newest."""
+    """Index of the newest entry at the target point.
+
+    This is an alternative to `checkpoint`.
+    """
     context: bool = True
     files: bool = False
-    overwrite: tuple[str, ...] = ()
-    """Files that somebody else has changed since, and that are to be put back all the same."""
-
-
-class CopyAnswer(Record):
-    """Put an answer of another branch into the view, as a message that says where it comes from."""
-
-    type: Literal["copy_answer"] = "copy_answer"
-    answer: int
-    """Index of its entry."""
 
 
 class EditView(Record):
+    """Pin, hide, drop or restore an entry."""
+
     type: Literal["edit_view"] = "edit_view"
     target: int
     action: EditAction
 
 
 class LoadSkill(Record):
-    """Put the instructions of a skill into the view, or take them out."""
+    """Add a skill's instructions to the view, or remove them."""
 
     type: Literal["load_skill"] = "load_skill"
     asked: str
-    """Its name; behind `unload`, that of one to take out."""
+    """Name of the skill to add or, if `unload` is set, to remove."""
 
 
 class ReviewPlan(Record):
-    """Ask the user about the plan that the model wrote last."""
+    """Ask the user to review the model's newest plan."""
 
     type: Literal["review_plan"] = "review_plan"
 
 
 class SetGoal(Record):
-    """Pin what the session is for, in place of what was pinned before; an empty text only drops that."""
+    """Pin a goal for the session, replacing an earlier goal.
+
+    An empty text only removes the earlier goal.
+    """
 
     type: Literal["set_goal"] = "set_goal"
     text: str
 
 
 class ClearView(Record):
+    """Remove everything from the view except the preamble and pinned items."""
+
     type: Literal["clear_view"] = "clear_view"
 
 
 class SwitchModel(Record):
+    """Use another model for the next requests."""
+
     type: Literal["switch_model"] = "switch_model"
     model: str
 
 
 class SwitchStrategy(Record):
-    """Compact in another way from now on."""
+    """Use another strategy for all further compactions."""
 
     type: Literal["switch_strategy"] = "switch_strategy"
     strategy: str
-    """A short name, or `module:ClassName`."""
+    """The strategy's short name, or `module:ClassName`."""
 
 
 class Interrupt(Record):
-    """Cancel the running task, whatever it is."""
+    """Cancel the running task of any kind."""
 
     type: Literal["interrupt"] = "interrupt"
 
 
 class Approve(Record):
-    """The answer to an `ApprovalRequested`."""
+    """Answer an `ApprovalRequested`."""
 
     type: Literal["approve"] = "approve"
     call_id: str
     answer: Literal["once", "always", "project", "deny"]
-    """`always` grants a rule for the session, `project` for all sessions of this folder."""
+    """`once` allows only this call, and `deny` rejects it.
+
+    `always` grants a rule for the session, and `project` for all sessions in this folder.
+    """
     nth: int = 0
-    """Which of the rules that were offered it is about."""
+    """Index of the offered rule to grant, counted from 0."""
     why: str = ""
-    """With `deny`: why, and what instead, in the user's words for the model."""
+    """For `deny`, the user's reason and instructions for the model."""
     no_one_to_ask: bool = False
-    """With `deny`: no person could be asked. The model reads this instead of a refusal by the user."""
+    """For `deny`, whether no user was available to decide.
+
+    The model is informed of this.
+    """
 
 
 class Revoke(Record):
-    """Take back a rule: its like asks again. Acts at once."""
+    """Revoke a rule. Matching calls then require approval again.
+
+    Takes effect at once.
+    """
 
     type: Literal["revoke"] = "revoke"
     rule: Rule
@@ -207,23 +253,33 @@ class Revoke(Record):
 
 
 class TakeBackTrust(Record):
-    """Take back what was said of a file that the folder brings: the next prompt asks. Acts at once."""
+    """Forget whether the user trusts a file in the folder.
+
+    Takes effect at once.
+
+    The user is asked again at the next prompt.
+    """
 
     type: Literal["take_back_trust"] = "take_back_trust"
     path: str
 
 
 class SendToBackground(Record):
-    """Let subagents that run go on in the background: their calls have a result at once, and their answers
-    come later, as machine text. Acts at once."""
+    """Move running subagents to the background. Takes effect at once.
+
+    Their calls get a result immediately, and their answers arrive later as messages from the program.
+    """
 
     type: Literal["send_to_background"] = "send_to_background"
     call_id: str = ""
-    """The call of `task` that is meant; empty for all of them."""
+    """Id of the `task` call. If empty, all running subagents are moved."""
 
 
 class SwitchApprovals(Record):
-    """Another mode of approvals for this session. Acts at once."""
+    """Set this session's approval mode.
+
+    Takes effect at once.
+    """
 
     type: Literal["switch_approvals"] = "switch_approvals"
     mode: ApprovalMode
@@ -241,7 +297,6 @@ Operation = Annotated[
     | DiscardProposal
     | UndoCompaction
     | Rewind
-    | CopyAnswer
     | EditView
     | LoadSkill
     | ReviewPlan

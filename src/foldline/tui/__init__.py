@@ -1,1 +1,1 @@
-"""The screens: the chat, and all that opens over it or beside it. The only package that imports Textual."""
+"""The user interface, which is the only package that imports Textual."""

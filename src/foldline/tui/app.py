@@ -1,43 +1,58 @@
-"""The program on the screen: the sessions that are open, and which of them is shown. What is slow comes after
-the first paint."""
+"""The app: holds the open sessions and shows one of them.
+
+Slow imports and other slow work start only after the first paint.
+"""
 
 import asyncio
 import gc
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on, work
 from textual.binding import Binding, BindingType
 
+from foldline.frontend.commands import BY_ID
+from foldline.frontend.state import ChatState, Tab
 from foldline.tui import dialogs
 from foldline.tui.base_app import BaseApp
 from foldline.tui.blocks.links import file_links
-from foldline.tui.keys.commands import BY_ID
-from foldline.tui.keys.table import bindings
+from foldline.tui.keys.bindings import bindings
 from foldline.tui.messages import CancelRequested, EntryWanted, OperationWanted
 from foldline.tui.open_session import OpenSession
 from foldline.tui.startup import Another, Load
-from foldline.tui.state import ChatState, Tab
 from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from textual.screen import Screen
 
-    from foldline.tui.runner import Runner
-    from foldline.tui.screens.palette import Item, Source
+    from foldline.frontend.runner import Runner
+    from foldline.tui.screens.palette import ItemSource, PaletteItem
+
+_PICKER_ID: Final = "open-sessions"
+_OPENING_COMMANDS: Final = ("new", "sessions")
+"""Commands that open another session, offered in the list of open sessions."""
+
+ONLY_ONE_SESSION = "Only one session can be open here"
+CLOSE_NOTE = "cancels the running task, keeps the history"
+QUIT_QUESTION = "Quit Foldline? Still running: {sessions}"
+QUIT_NOTE = "cancels the running tasks in {sessions}, keeps the histories"
+CURRENT_SESSION = "current"
+IDLE_SESSION = "idle"
 
 
 class FoldlineApp(BaseApp[None]):
-    """Foldline's chat. `load` is called once the screen is there. Each open session is a mode of Textual's:
-    a stack of screens, the lowest of them its chat."""
+    """The Foldline app.
+
+    Each open session is a Textual mode: a stack of screens with the session's chat at the bottom.
+    """
 
     TITLE = "Foldline"
     DEFAULT_MODE: ClassVar[str] = "session 1"
@@ -45,7 +60,7 @@ class FoldlineApp(BaseApp[None]):
     ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings([BY_ID["tabs"]], "everywhere"),
-        # Ctrl+C needs no focus. The chat has its own; this one is for the screens above it.
+        # Ctrl+C works without focus. The chat has its own binding; this binding is for screens over the chat.
         Binding("ctrl+c", "interrupt", "Copy, cancel, quit", show=False, priority=True),
         Binding("ctrl+q", "nothing", show=False, priority=True),
     ]
@@ -56,45 +71,61 @@ class FoldlineApp(BaseApp[None]):
         *,
         root: Path,
         theme: str = "foldline-dark",
-        prompt: str = "",
+        prompts: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         themes_dir: Path | None = None,
         is_first_start: Callable[[], bool] = lambda: False,
         another: Another | None = None,
     ) -> None:
-        """`another` loads further sessions; without it there is the one."""
+        """Create the app.
+
+        Args:
+            load: opens the first session, after the first paint.
+            another: returns a loader for another session. If None, only one session can be open.
+        """
         super().__init__(theme, themes_dir)
         self._clock = clock
         self.files = file_links(root, gethostname(), os.environ)
         self._another = another
-        self._modes_made = count(2)
+        self._mode_numbers = count(2)
         self.failure: str | None = None
-        """Why the program ended on its own, for the shell."""
+        """The error that ended the program, to be printed in the shell."""
         self.chat = OpenSession(
-            load, self.DEFAULT_MODE, root=root, prompt=prompt, clock=clock, is_first_start=is_first_start
+            load,
+            self.DEFAULT_MODE,
+            root=root,
+            prompts=prompts,
+            clock=clock,
+            is_first_start=is_first_start,
         )
-        """The session that is shown."""
+        """The session that is on the screen."""
         self.sessions = [self.chat]
-        """Those that are open, in the order in which they were opened."""
-        self._before = self.chat
-        """The one that was shown before."""
+        """The open sessions, in the order they were opened."""
+        self._previous = self.chat
+        """The session that was on the screen before the current one."""
         self._tabs: tuple[Tab, ...] = ()
         self.add_mode(self.DEFAULT_MODE, lambda: self.sessions[0])
 
     @property
     def state(self) -> ChatState:
-        """What the chat shows, or shows with its next frame."""
+        """The state of the chat.
+
+        The screen might show it only in the next frame.
+        """
         return self.chat.presenter.state
 
     @property
     def runner(self) -> "Runner | None":
-        """What sends prompts; None until the session is open."""
+        """The runner of the session on the screen.
+
+        None until the session is open.
+        """
         return self.chat.runner
 
     # --- starting and stopping -----------------------------------------------------------------------
 
     async def on_mount(self) -> None:
-        await self.chat.ready.wait()  # What was typed before then is for the editor.
+        await self.chat.ready.wait()  # earlier keys go to the editor
         self.chat.presenter.show(self.state)
         self.call_after_refresh(self._start)
 
@@ -102,84 +133,110 @@ class FoldlineApp(BaseApp[None]):
         from foldline.termination import on_termination  # after the first paint
 
         loop = asyncio.get_running_loop()
-        on_termination(loop, lambda number: self.exit(return_code=128 + number), self.give_terminal_back)
-        self.show_pictures()
+        on_termination(
+            loop,
+            lambda number: self.exit(return_code=128 + number),
+            self.give_terminal_back,
+        )
         self.run_worker(self._open_first(), group="attach", exclusive=True)
 
     async def _open_first(self) -> None:
         try:
             failure = await self.chat.open()
         finally:
-            gc.freeze()  # what is there by now stays: collecting it again and again would hold up frames
-            gc.enable()  # the front door starts without (`cli/chat.py`)
-            # So many objects a frame makes; at Python's 700 a fifth of its time went into looking at them.
-            # Three frames are looked at together: ten, as by default, are 15 ms in which no key is heard.
+            gc.freeze()  # repeated scans of these objects would delay frames
+            gc.enable()  # disabled at the start by `cli/chat.py`
+            # A frame creates about this many objects. With Python's default of 700, garbage collection
+            # took a fifth of the time.
+            # Collect older objects after three frames. The default of ten would block keys for 15 ms.
             gc.set_threshold(10_000, 3, 30)
         if failure is not None:
             self.failure = failure
             self.exit(return_code=1)
-        else:
-            self.agent_ready()
-
-    def agent_ready(self) -> None:
-        """The first session is open and shown. The tour begins here."""
 
     async def on_unmount(self) -> None:
-        await asyncio.gather(*(each.aclose() for each in self.sessions))
+        await asyncio.gather(*(session.aclose() for session in self.sessions))
 
     # --- several sessions ------------------------------------------------------------------------------
 
     def open_session(self, file: str = "") -> None:
-        """Open the session in this event file, or a new one, beside those that are; one that is open already
-        is shown."""
-        if not self._shows(file):
-            self.run_worker(self._open_beside(file), group="open")
+        """Open the session in this event file.
 
-    def _shows(self, file: str) -> bool:
-        found = next((each for each in self.sessions if file and each.file == file), None)
-        if found is not None:
-            self.show_session(found)
-        return found is not None
+        If `file` is empty, open a new session. A session that is already open is brought to the screen.
+        """
+        if not self._show_file(file):
+            self.run_worker(self._open_another(file), group="open")
+
+    def _show_file(self, file: str) -> bool:
+        """Show the session in this event file if it is open.
+
+        Returns:
+            Whether the session is open.
+        """
+        for session in self.sessions:
+            if file and session.file == file:
+                self.show_session(session)
+                return True
+        return False
 
     @work(group="open")
-    async def continue_in(self, session: OpenSession, folder: Path) -> None:
-        """Open a session again in the folder that its working folder was moved to."""
-        await session.aclose()
-        await self._open_beside(session.file, folder, instead_of=session)
+    async def continue_in(self, mode: str, folder: Path) -> None:
+        """Reopen a session in another folder.
 
-    async def _open_beside(
-        self, file: str, here: Path | None = None, instead_of: OpenSession | None = None
+        `mode` is the session's Textual mode.
+        """
+        if session := self._in_mode(mode):
+            await session.aclose()
+            await self._open_another(session.file, folder, replaced=session)
+
+    def _in_mode(self, mode: str | None) -> OpenSession | None:
+        return next(
+            (session for session in self.sessions if session.mode == mode), None
+        )
+
+    async def _open_another(
+        self, file: str, folder: Path | None = None, replaced: OpenSession | None = None
     ) -> None:
-        """Open a session from the folder `here`, by default that of the session shown."""
+        """Open another session.
+
+        Args:
+            folder: where to open the session; by default, the folder of the session on the screen.
+            replaced: a session to close once the new one is open.
+        """
         from foldline.protocol import FoldlineError
 
         if self._another is None:
-            self.say("Only this session can be open here")
+            self.say(ONLY_ONE_SESSION)
             return
         try:
-            load, root = await asyncio.to_thread(self._another, file, here or self.chat.root, self._agreed)
+            load, root = await asyncio.to_thread(
+                self._another, file, folder or self.chat.root, self._confirm
+            )
         except FoldlineError as failure:
             self.say(str(failure))
             return
-        if instead_of is None and self._shows(file):  # asked for twice
+        if replaced is None and self._show_file(file):  # the command was entered twice
             return
-        mode = f"session {next(self._modes_made)}"
+        mode = f"session {next(self._mode_numbers)}"
         session = OpenSession(load, mode, root=root, file=file, clock=self._clock)
         self.add_mode(mode, lambda: session)
         self.sessions.append(session)
         self.show_session(session)
         await session.ready.wait()
-        refused = await session.open()
-        if refused is not None:
+        failure_text = await session.open()
+        if failure_text is not None:
             await self.close_session(session)
-            self.say(refused)
-        else:
-            if instead_of is not None:
-                await self.close_session(instead_of)
-            await self._close_blank()
+            self.say(failure_text)
+            return
+        if replaced is not None:
+            await self.close_session(replaced)
+        await self._close_blank()
 
-    def _agreed(self, question: str) -> bool:
-        """The user's answer to a question that comes up in a thread."""
+    def _confirm(self, question: str) -> bool:
+        """Ask the user a yes/no question.
+
+        Call it from a thread. It blocks until the user answers.
+        """
 
         def ask() -> bool | Awaitable[bool]:
             return dialogs.confirmed(self.chat, question, "Yes", question)
@@ -187,76 +244,142 @@ class FoldlineApp(BaseApp[None]):
         return self.call_from_thread(ask)
 
     def show_session(self, session: OpenSession) -> None:
-        """Put this one on the screen, as it was left."""
-        before = self.chat
-        if session is before:
+        """Bring a session to the screen, as the user left it."""
+        if session is self.chat:
             return
-        self._before, self.chat = before, session
+        self._previous = self.chat
+        self.chat = session
         self.switch_mode(session.mode)
-        session.seen()
+        session.mark_seen()
         self.show_tabs()
         self.run_worker(self._close_blank(), group="close")
 
     async def _close_blank(self) -> None:
-        """Close those that were left with nothing in them, once what is shown in their place is there."""
-        for each in tuple(self.sessions):
-            if each.is_blank and each is not self.chat and self.chat.runner is not None:
-                await self.close_session(each)
+        """Close all blank sessions except the one on the screen.
+
+        Does nothing while the session on the screen is still being opened.
+        """
+        for session in tuple(self.sessions):
+            if (
+                session.is_blank
+                and session is not self.chat
+                and self.chat.runner is not None
+            ):
+                await self.close_session(session)
 
     async def close_session(self, session: OpenSession) -> None:
-        """Close one of several; another one is shown in its place."""
+        """Close a session, and show another one if necessary."""
         if session not in self.sessions:
             return
         self.sessions.remove(session)
         if session is self.chat:
-            self.show_session(self._before if self._before in self.sessions else self.sessions[-1])
+            self.show_session(
+                self._previous if self._previous in self.sessions else self.sessions[-1]
+            )
         await session.aclose()
         await self.remove_mode(session.mode)
-        self.show_pictures()  # those of the others alone
         self.show_tabs()
 
     def show_tabs(self) -> None:
-        """Say in the header how it is with the sessions, where there are several; and what is new of those
-        that are not shown."""
-        tabs = tuple(each.tab for each in self.sessions if each is self.chat or not each.is_blank)
-        tabs = tabs if len(tabs) > 1 else ()
+        """List the open sessions in the header.
+
+        Also reports changes in sessions that are not on the screen.
+        """
+        tabs = tuple(
+            session.tab
+            for session in self.sessions
+            if session is self.chat or not session.is_blank
+        )
+        if len(tabs) < 2:
+            tabs = ()
         if tabs == self.state.tabs:
             return
-        known = {(tab.title, tab.state) for tab in self._tabs}
-        worth_saying = [tab for tab in tabs if tab.state in ("waits for you", "failed", "finished")]
-        news = [tab for tab in worth_saying if not tab.shown and (tab.title, tab.state) not in known]
+        reported = {(tab.title, tab.state) for tab in self._tabs}
         self._tabs = tabs
         self.chat.presenter.show(replace(self.state, tabs=tabs))
-        for tab in news if self.chat.is_mounted else ():
-            self.chat.remark(f"{tab.title}: {tab.state} · {BY_ID['tabs'].name}")
+        if not self.chat.is_mounted:
+            return
+        for tab in tabs:
+            is_new = not tab.shown and (tab.title, tab.state) not in reported
+            if is_new and tab.state in ("waits for you", "failed", "finished"):
+                self.chat.remark(f"{tab.title}: {tab.state} · {BY_ID['tabs'].name}")
 
     def on_sessions(self, command: str) -> None:
-        """Carry out a command on the sessions that are open."""
+        """Carry out a command that concerns the open sessions."""
         match command:
             case "tabs":
-                dialogs.pick_session(self, self._before)
-            case "close" if len(self.sessions) == 1:
-                self.say("No other session is open: /quit ends the program")
-            case "close":
-                self.ask_to_close(self.chat)
+                self._pick_session()
             case _:
-                several = self.sessions if len(self.sessions) > 1 else ()
-                if working := ", ".join(each.name_now for each in several if each.runs):
+                working = ", ".join(
+                    session.session_name for session in self.sessions if session.runs
+                )
+                if working and len(self.sessions) > 1:
                     self.run_worker(self._quit(working), group="quit", exclusive=True)
                 else:
                     self.exit()
 
+    def _pick_session(self) -> None:
+        """List the open sessions.
+
+        If the list is already open, select its next row.
+        """
+        from foldline.tui.lists.picker import Picker, PickerItem
+
+        if isinstance(self.screen, Picker) and self.screen.id == _PICKER_ID:
+            self.screen.do("down")
+            return
+
+        def choices() -> Iterator[PickerItem]:
+            for session in self.sessions:
+                tab = session.tab
+                at_rest = CURRENT_SESSION if tab.shown else IDLE_SESSION
+                yield PickerItem(
+                    session.mode,
+                    tab.title,
+                    f"{tab.state or at_rest} · {session.presenter.state.workdir}",
+                )
+            for command in _OPENING_COMMANDS:
+                yield PickerItem(command, BY_ID[command].title, BY_ID[command].usage)
+
+        def on_choice(choice: str | None) -> None:
+            if choice in _OPENING_COMMANDS:
+                self.chat.run_command(choice)
+            elif session := self._in_mode(choice):
+                self.show_session(session)
+
+        def on_end(choice: str) -> None:
+            if session := self._in_mode(choice):
+                picker.dismiss(None)
+                self.call_later(self.ask_to_close, session)
+
+        picker = Picker(
+            "Open sessions",
+            [*choices()],
+            marked=self._previous.mode,
+            on_remove=on_end if len(self.sessions) > 1 else None,
+            remove_word="close session",
+        )
+        picker.id = _PICKER_ID
+        self.chat.push_screen(picker, on_choice)
+        picker.set_interval(dialogs.REFRESH_SECONDS, lambda: picker.offer(choices()))
+
     @work(group="close")
     async def ask_to_close(self, session: OpenSession) -> None:
-        """Close one of several; where something runs in it, only once the user agrees."""
-        loses = "what runs there is cancelled, the history is kept"
-        question = f"Close {session.name_now}?"
-        if not session.runs or await dialogs.confirmed(self.chat, question, "Close", loses):
+        """Close a session.
+
+        If it is busy, ask the user first.
+        """
+        question = f"Close {session.session_name}?"
+        if not session.runs or await dialogs.confirmed(
+            self.chat, question, "Close", CLOSE_NOTE
+        ):
             await self.close_session(session)
 
     async def _quit(self, working: str) -> None:
-        loses = f"what runs is cancelled, the histories are kept: {working}"
-        if await dialogs.confirmed(self.chat, f"Quit? Still at work: {working}", "Quit", loses):
+        note = QUIT_NOTE.format(sessions=working)
+        if await dialogs.confirmed(
+            self.chat, QUIT_QUESTION.format(sessions=working), "Quit", note
+        ):
             self.exit()
 
     # --- above the chat --------------------------------------------------------------------------------
@@ -264,15 +387,17 @@ class FoldlineApp(BaseApp[None]):
     @on(CancelRequested)
     @on(EntryWanted)
     @on(OperationWanted)
-    def _wanted_above(self, message: CancelRequested | EntryWanted | OperationWanted) -> None:
+    def _pass_to_chat(
+        self, message: CancelRequested | EntryWanted | OperationWanted
+    ) -> None:
         self.chat.take(message)
 
-    def palette_items(self, below: "Screen[Any]") -> "Iterable[Item]":
+    def palette_items(self, below: "Screen[Any]") -> "Iterable[PaletteItem]":
         from foldline.tui.screens.palette import chat_items
 
         return chat_items(self, below)
 
-    def palette_sources(self) -> "Sequence[Source]":
+    def palette_sources(self) -> "Sequence[ItemSource]":
         from foldline.tui.screens.palette import chat_sources
 
         return chat_sources(self)
@@ -284,19 +409,28 @@ class FoldlineApp(BaseApp[None]):
             super().action_everywhere(command)
 
     def action_interrupt(self) -> None:
-        """Ctrl+C on a screen above the chat: as in the chat itself, and its answer is seen here."""
+        """Handle Ctrl+C on a screen over the chat.
+
+        It has the same effect as in the chat.
+        """
         self.chat.run_command("interrupt")
         self.tell_above()
 
     def say(self, words: str) -> None:
-        """In the status row, and on the screen above the chat."""
+        """Show a message in the status row.
+
+        Any screen that covers the chat shows it, too.
+        """
         self.chat.remark(words)
         self.tell_above()
 
     def tell_above(self) -> None:
-        """What the chat answered, on the screen above it."""
+        """Show the chat's last message on the screen over the chat."""
         if isinstance(self.screen, HasStatusLine) and self.chat.remarked:
             self.screen.tell(self.chat.remarked)
 
     def action_nothing(self) -> None:
-        """Textual's own way out at one key: here only Ctrl+C, twice, quits."""
+        """Disable Ctrl+Q, with which Textual quits.
+
+        Only pressing Ctrl+C twice quits.
+        """

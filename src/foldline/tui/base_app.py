@@ -1,4 +1,4 @@
-"""An app with our themes, and screens with tables of keys: help and the palette work on all of them."""
+"""Base class for the apps: themes, help and the palette."""
 
 import os
 import sys
@@ -13,8 +13,9 @@ from textual.filter import NoColor
 from textual.screen import Screen
 from textual.theme import Theme
 
-from foldline.tui.keys.commands import BY_ID
-from foldline.tui.keys.table import bindings, in_force
+from foldline.frontend.commands import BY_ID
+from foldline.frontend.keymap import in_force
+from foldline.tui.keys.bindings import bindings
 from foldline.tui.terminal.app import TerminalApp
 from foldline.tui.themes import (
     AUTO,
@@ -29,42 +30,58 @@ from foldline.tui.themes import (
 )
 
 if sys.platform != "win32":
-    from foldline.tui.terminal.driver import AskingDriver, BackgroundReported
+    from foldline.tui.terminal.driver import BackgroundDriver, BackgroundReported
 
 if TYPE_CHECKING:
-    from foldline.tui.screens.palette import Item, Source
+    from foldline.tui.screens.palette import ItemSource, PaletteItem
 
 Result = TypeVar("Result")
 
 
 class BaseApp(TerminalApp[Result]):
-    """Wears one of the themes; `auto` is dark or light as soon as the terminal has said which it is.
+    """Applies a theme, and opens help and the palette over any screen.
 
-    Opens help and palette over whatever screen is in front, with the keys that the user chose."""
+    The `auto` theme becomes dark or light once the terminal reports its background.
+    """
 
-    CSS: ClassVar[str] = "Screen { background: $role-background; } ModalScreen { background: transparent; }"
-    """In the app, since Textual's own rule for native colours outdoes what a screen says of itself."""
-    BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["help"], BY_ID["palette"]], "everywhere")
+    CSS: ClassVar[str] = (
+        "Screen { background: $role-background; } ModalScreen { background: transparent; }"
+    )
+    """CSS rules for the backgrounds of screens.
+
+    The rules are set on the app, because Textual's rule for native colours overrides a screen's own CSS.
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        [BY_ID["help"], BY_ID["palette"]], "everywhere"
+    )
 
     _dark: bool | None = None
-    """Whether the terminal's background is dark; None until it is known."""
+    """Whether the terminal's background is dark; None if unknown."""
 
-    def __init__(self, theme: str = DEFAULT_THEME, themes_dir: Path | None = None) -> None:
+    def __init__(
+        self, theme: str = DEFAULT_THEME, themes_dir: Path | None = None
+    ) -> None:
         super().__init__(ansi_color=True, driver_class=_driver())
         if self.console.color_system is None and not self.no_color:
-            # TERM=dumb and its like: Textual itself would paint in 16 million colours there.
+            # Without this, Textual would use 16 million colours, for example with TERM=dumb.
             self.no_color = True
             self.add_line_filter(NoColor())
         self.themes_dir = themes_dir
-        """The folder of the user's own themes; it need not exist."""
+        """The folder with the user's themes.
+
+        It might not exist.
+        """
         self._dark = is_dark(os.environ)
         self._few_colours = self.console.color_system == "standard"
-        chosen = load_theme(theme, themes_dir, dark=self._dark is not False, few_colours=self._few_colours)
-        if chosen is not None:
-            self.register_theme(chosen)
+        is_dark_or_unknown = self._dark is not False
+        first = load_theme(
+            theme, themes_dir, dark=is_dark_or_unknown, few_colours=self._few_colours
+        )
+        if first is not None:
+            self.register_theme(first)
         self.theme = theme
         self.recent: list[str] = []
-        """What was chosen in the palette, the last one first."""
+        """Choices made in the palette, newest first."""
 
     # --- themes
 
@@ -74,41 +91,50 @@ class BaseApp(TerminalApp[Result]):
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()
         if self.paints_background or clash(self.current_theme, self._dark):
-            variables.update(painted(self.current_theme))  # also those that lines are drawn with
+            variables.update(
+                painted(self.current_theme)
+            )  # lines are drawn with these variables, too
         return variables
 
     def load_themes(self) -> None:
-        """Read the theme files, also those that were changed since."""
-        dark, few = self._dark is not False, self._few_colours
-        for theme in load_themes(self.themes_dir, dark=dark, few_colours=few):
+        """Read new and changed theme files."""
+        dark = self._dark is not False
+        for theme in load_themes(
+            self.themes_dir, dark=dark, few_colours=self._few_colours
+        ):
             self.register_theme(theme)
 
     @property
     def themes(self) -> Collection[Theme]:
-        """All there are, as their files are now. A start reads only the one in use."""
+        """All themes, after rereading changed theme files.
+
+        When the app starts, only one theme file is read.
+        """
         self.load_themes()
         return self.available_themes.values()
 
     def theme_faults(self) -> dict[str, str]:
-        """What is wrong with the user's theme files that are broken, by the names of their themes."""
+        """Return the error for each broken theme file, by theme name."""
         return theme_faults(self.themes_dir)
 
     def use_theme(self, name: str) -> None:
-        """Take a theme, as its file is now."""
+        """Apply a theme, rereading its file if it has changed."""
         self.load_themes()
-        again = self.theme == name
+        is_same_name = self.theme == name
         self.theme = name
-        if again:
-            self.apply_theme_again(name)  # Another theme of the same name: Textual sees no change.
+        if is_same_name:
+            self.apply_theme_again(
+                name
+            )  # Textual ignores a theme whose name has not changed
 
     def theme_clash(self, name: str) -> str:
-        """Say that this theme does not suit the terminal's background; empty if it paints its own."""
+        """Return a warning if this theme does not suit the terminal's background."""
         theme = self.available_themes[name]
         return "" if painted(theme) else clash(theme, self._dark)
 
     @property
     def wants_background(self) -> bool:
-        """Whether the terminal's background decides what is seen, or which themes fit."""
+        """Whether the terminal's background matters for the choice of a theme."""
         return not self.no_color and self.console.color_system in ("256", "truecolor")
 
     def on_background_reported(self, message: "BackgroundReported") -> None:
@@ -120,19 +146,19 @@ class BaseApp(TerminalApp[Result]):
 
     # --- help and palette
 
-    def palette_items(self, below: Screen[Any]) -> "Iterable[Item]":
-        """What the palette offers over this screen beside the screen's own keys."""
+    def palette_items(self, below: Screen[Any]) -> "Iterable[PaletteItem]":
+        """Return palette items to add to this screen's commands."""
         return ()
 
-    def palette_sources(self) -> "Sequence[Source]":
-        """What joins the palette as soon as it is known."""
+    def palette_sources(self) -> "Sequence[ItemSource]":
+        """Return sources of palette items that are loaded in the background."""
         return ()
 
     def on_load(self) -> None:
         self.set_keymap(in_force().by_binding())
 
     def action_everywhere(self, command: str) -> None:
-        """Open help or the palette."""
+        """Run a command that works on every screen: open help or the palette."""
         match command:
             case "help":
                 from foldline.tui.screens.help import open_help
@@ -141,9 +167,14 @@ class BaseApp(TerminalApp[Result]):
             case "palette":
                 from foldline.tui.screens.palette import open_palette
 
-                open_palette(self, self.recent, self.palette_items, self.palette_sources())
+                open_palette(
+                    self, self.recent, self.palette_items, self.palette_sources()
+                )
 
 
 def _driver() -> type[Driver] | None:
-    """What speaks with the terminal; None: Textual's choice, as in a browser."""
-    return None if sys.platform == "win32" or constants.DRIVER else AskingDriver
+    """Return Foldline's terminal driver.
+
+    Returns None to let Textual choose a driver, for example in a browser.
+    """
+    return None if sys.platform == "win32" or constants.DRIVER else BackgroundDriver

@@ -1,75 +1,86 @@
-"""The screens that open over the chat for a moment. Each is imported when it is opened, not before."""
+"""Dialogs over the chat.
+
+Their screens are imported only when opened.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
-
-from textual.app import App, SuspendNotSupported
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from foldline.agent.mcp import ToolServers
-    from foldline.tui.app import FoldlineApp
+    from foldline.frontend.runner import Runner
     from foldline.tui.base_app import BaseApp
-    from foldline.tui.chat import ChatScreen
-    from foldline.tui.open_session import OpenSession
-    from foldline.tui.runner import Runner
+    from foldline.tui.lists.picker import Picker, PickerItem
+    from foldline.tui.lists.screen import LeftOnce
+    from foldline.tui.session_window import OpensScreens, SessionWindow
 
+Result = TypeVar("Result")
 Remark = Callable[[str], None]
 
-
-def open_help(app: App[Any]) -> None:
-    """What the keys of the screen in front mean, and all commands."""
-    app.call_later(app.run_action, "app.everywhere('help')")
-
-
-def open_palette(app: App[Any]) -> None:
-    """Everything that can be done now."""
-    app.call_later(app.run_action, "app.everywhere('palette')")
+NO_THEME = "No theme named {name}. Available: {names}"
+THEME_SAVED = "Theme {name}, saved to {file}"
+THEME_NOT_SAVED = "Theme {name}, for this run only: {error}"
+CHOOSE_THEME = "Choose a theme"
+CHOOSE_STRATEGY = "Choose a strategy"
 
 
 def change_theme(app: "BaseApp[Any]", name: str, remark: Remark) -> None:
-    """Take the theme of that name, as its file is now, and keep it for the next start; without a name, let
-    the reader pick one."""
+    """Apply and save a theme.
+
+    Without a name, let the user pick a theme.
+    """
     from foldline.tui.themes import own_themes
 
     names = own_themes(app.themes)
-    if name in (faults := app.theme_faults()):
+    faults = app.theme_faults()
+    if name in faults:
         remark(faults[name])
     elif name in names:
         app.use_theme(name)
-        app.run_worker(_keep_theme(name, app.theme_clash(name), remark), group="theme")
+        app.run_worker(_save_theme(name, app.theme_clash(name), remark), group="theme")
     elif name:
-        remark(f"There is no theme {name}; there are {', '.join(names)}")
+        remark(NO_THEME.format(name=name, names=", ".join(names)))
     else:
-        pick_theme(app, lambda picked: change_theme(app, picked, remark) if picked else None)
+        pick_theme(
+            app, lambda picked: change_theme(app, picked, remark) if picked else None
+        )
 
 
-async def _keep_theme(name: str, clash: str, remark: Remark) -> None:
+async def _save_theme(name: str, clash: str, remark: Remark) -> None:
     from foldline.agent.layers import config_file
     from foldline.agent.model_choice import changed_config
     from foldline.history.paths import with_tilde
     from foldline.protocol import FoldlineError
 
-    def keep() -> None:
+    def save() -> None:
         with changed_config(os.environ) as document:
             document["theme"] = name
 
     try:
-        await asyncio.to_thread(keep)
+        await asyncio.to_thread(save)
     except FoldlineError as failure:
-        remark(f"Theme {name}, until Foldline ends: {failure}")
+        remark(THEME_NOT_SAVED.format(name=name, error=failure))
     else:
-        kept = f"Theme {name}, kept in {with_tilde(str(config_file(os.environ)))}"
-        remark(f"{kept}. {clash}" if clash else kept)
+        saved = THEME_SAVED.format(
+            name=name, file=with_tilde(str(config_file(os.environ)))
+        )
+        remark(f"{saved}. {clash}" if clash else saved)
 
 
 def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> None:
-    """Moving through the list shows each theme; then it is as before, until what was picked is in use."""
-    from foldline.tui.lists.picker import Choice, Picker
+    """Let the user pick a theme.
+
+    The whole screen previews the theme that is selected in the list. `picked` is called with the chosen name,
+    or None, after the previous theme has been restored.
+    """
+    from foldline.tui.lists.picker import Picker, PickerItem
     from foldline.tui.themes import described
 
-    before, faults = app.theme, app.theme_faults()
+    before = app.theme
+    faults = app.theme_faults()
 
     def show(name: str) -> None:
         app.theme = before if name in faults else name
@@ -79,175 +90,172 @@ def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> Non
         picked(name)
 
     notes = {
-        name: f"{app.theme_clash(name)} {note}".lstrip() for name, note in described(app.themes)
+        name: f"{app.theme_clash(name)} {note}".lstrip()
+        for name, note in described(app.themes)
     } | faults
-    choices = [Choice(name, name, note) for name, note in notes.items()]
-    picker = Picker("Choose a theme", choices, marked=before, on_mark=show, notes_in_full=True)
-    picker.dims = False  # what is behind shows the theme
+    choices = [PickerItem(name, name, note) for name, note in notes.items()]
+    picker = Picker(CHOOSE_THEME, choices, marked=before, on_mark=show)
+    picker.dims = False  # the screen behind the list previews the theme
     app.push_screen(picker, back)
 
 
-def switch_strategy(chat: "OpenSession", runner: "Runner", name: str) -> None:
-    """Switch to the strategy of that name; without one, let the reader pick one."""
+def _choose(
+    chat: "SessionWindow",
+    title: str,
+    items: "Iterable[PickerItem]",
+    do: Callable[[str], None],
+    marked: str = "",
+) -> "Picker":
+    """Let the user choose an item.
+
+    `do` is called with the id of the chosen item.
+    """
+    from foldline.tui.lists.picker import Picker
+
+    picker = Picker(title, items, marked=marked)
+    chat.push_screen(picker, lambda choice: do(choice) if choice else None)
+    return picker
+
+
+def switch_strategy(chat: "SessionWindow", runner: "Runner", name: str) -> None:
+    """Switch to another compaction strategy.
+
+    Without a name, let the user pick a strategy.
+    """
     from foldline.compaction import strategy_name
     from foldline.protocol.operations import SwitchStrategy
-    from foldline.tui.lists.picker import Choice, Picker
+    from foldline.tui.lists.picker import PickerItem
     from foldline.tui.prompting.completion import arguments
 
-    def switch(name: str | None) -> None:
-        if name:
-            runner.submit(SwitchStrategy(strategy=name))
-
     if name:
-        switch(name)
+        runner.submit(SwitchStrategy(strategy=name))
         return
-    choices = [Choice(each.label, each.label, each.note) for each in arguments("strategy", "", chat.program)]
-    now = strategy_name(runner.agent.state.strategy)
-    chat.push_screen(Picker("Choose a strategy", choices, marked=now, notes_in_full=True), switch)
-
-
-def edited(app: App[Any], text: str, remark: Remark) -> str | None:
-    """The text after the reader's own editor; None, with a remark, where that did not work."""
-    from foldline.tui.terminal.clipboard import edit_text
-
-    try:
-        with app.suspend():
-            return edit_text(text)
-    except SuspendNotSupported:
-        remark("This terminal cannot be lent to an editor")
-    except (OSError, ValueError) as error:
-        remark(f"The editor did not work: {error}; the text is as it was")
-    return None
-
-
-async def confirmed(chat: "ChatScreen", question: str, yes: str, note: str) -> bool:
-    """Whether the user agrees. `yes` does it, `note` says what comes of it; what loses nothing is marked."""
-    from foldline.tui.lists.picker import Choice, Picker
-
-    answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-
-    def answered(choice: str | None) -> None:
-        if not answer.done():
-            answer.set_result(choice)
-
-    picker = Picker(question, [Choice("no", "No"), Choice("yes", yes, note)], notes_in_full=True)
-    chat.push_screen(picker, answered)
-    try:
-        return await answer == "yes"
-    finally:
-        picker.dismiss()
-
-
-# --- open sessions ----------------------------------------------------------------------------------------
-
-_EVERY = 0.25
-"""Seconds between two looks at what a list shows, while it is open."""
-_OPEN_SESSIONS = "open-sessions"
-_BESIDE = ("new", "sessions")
-"""Commands that open a session beside those that are."""
-
-
-def pick_session(app: "FoldlineApp", before: "OpenSession") -> None:
-    """The list of the open sessions, the one shown `before` marked. Where it is open, mark the next one."""
-    from foldline.tui.keys.commands import BY_ID
-    from foldline.tui.lists.picker import Choice, Picker
-
-    if isinstance(app.screen, Picker) and app.screen.id == _OPEN_SESSIONS:
-        app.screen.do("down")
-        return
-
-    def choices() -> Iterator[Choice]:
-        for session in app.sessions:
-            how = session.tab.state or ("on the screen" if session.tab.shown else "at rest")
-            yield Choice(session.mode, session.tab.title, f"{how} · {session.presenter.state.workdir}")
-        yield from (Choice(each, BY_ID[each].title, BY_ID[each].usage) for each in _BESIDE)
-
-    def named(choice: str | None) -> "OpenSession | None":
-        return next((session for session in app.sessions if session.mode == choice), None)
-
-    def chosen(choice: str | None) -> None:
-        if choice in _BESIDE:
-            app.chat.run_command(choice)
-        elif session := named(choice):
-            app.show_session(session)
-
-    def end(choice: str) -> None:
-        if session := named(choice):
-            picker.dismiss(None)
-            app.call_later(app.ask_to_close, session)
-
-    picker = Picker(
-        "Open sessions", [*choices()], marked=before.mode, on_end=end if len(app.sessions) > 1 else None
+    items = (
+        PickerItem(row.label, row.label, row.note)
+        for row in arguments("strategy", "", chat.app)
     )
-    picker.id = _OPEN_SESSIONS
-    app.chat.push_screen(picker, chosen)
-    picker.set_interval(_EVERY, lambda: picker.offer(choices()))
+    current = strategy_name(runner.agent.state.strategy)
+    _choose(
+        chat,
+        CHOOSE_STRATEGY,
+        items,
+        partial(switch_strategy, chat, runner),
+        current,
+    )
+
+
+async def result_of(over: "OpensScreens", screen: "LeftOnce[Result]") -> Result | None:
+    """Open a screen over another one, and wait for its result.
+
+    If the caller is cancelled, the screen closes.
+    """
+    answer: asyncio.Future[Result | None] = asyncio.get_running_loop().create_future()
+
+    def answered(result: Result | None) -> None:
+        if not answer.done():
+            answer.set_result(result)
+
+    over.push_screen(screen, answered)
+    try:
+        return await answer
+    finally:
+        screen.dismiss()
+
+
+async def confirmed(
+    over: "OpensScreens", question: str, yes: str, note: str = ""
+) -> bool:
+    """Ask the user to confirm. "No" is selected at first.
+
+    Args:
+        yes: label of the answer that confirms.
+        note: describes the consequences.
+    """
+    from foldline.tui.lists.picker import Picker, PickerItem
+
+    answers = (PickerItem("no", "No"), PickerItem("yes", yes, note))
+    return await result_of(over, Picker(question, answers)) == "yes"
 
 
 # --- tool servers -----------------------------------------------------------------------------------------
 
-_NONE = "No MCP server is set up: [mcp.NAME] in config.toml does it (docs/mcp.md)"
+REFRESH_SECONDS = 0.25
+"""Seconds between updates of an open list."""
+
+NO_SERVER = (
+    "No MCP server is configured: add [mcp.NAME] to config.toml (docs/extending.md)"
+)
+NO_SUCH_SERVER = "No MCP server named {name}. Available: {names}"
+SERVERS_TITLE = "MCP servers: {key} reconnects"
+CONNECTING = "Connecting to {name} …"
+RECONNECTED = "MCP server {name}: {state}"
 
 
-def show_servers(chat: "OpenSession", runner: "Runner", name: str) -> None:
-    """Say how it is with the tool servers; or connect one anew."""
+def show_servers(chat: "SessionWindow", runner: "Runner", name: str) -> None:
+    """List the tool servers, or reconnect the named server."""
     servers = runner.agent.state.servers
     if servers is None:
-        chat.remark(_NONE)
-    elif not name:
+        chat.remark(NO_SERVER)
+        return
+    if not name:
         _pick(chat, servers)
-    elif name in (names := [state.name for state in servers.states]):
+        return
+    names = [state.name for state in servers.states]
+    if name in names:
         _connect(chat, servers, name)
     else:
-        chat.remark(f"There is no MCP server {name}. There are: {', '.join(names)}")
+        chat.remark(NO_SUCH_SERVER.format(name=name, names=", ".join(names)))
 
 
-def _pick(chat: "OpenSession", servers: "ToolServers") -> None:
-    """The list says how it is with each now, for as long as it is open."""
+def _pick(chat: "SessionWindow", servers: "ToolServers") -> None:
+    """Let the user pick a server to reconnect.
+
+    The list keeps the servers' states up to date.
+    """
+    from foldline.frontend.keymap import name_of
     from foldline.history.paths import with_tilde
-    from foldline.tui.keys.table import name_of
-    from foldline.tui.lists.picker import KEYS, Choice, Picker
+    from foldline.tui.lists.picker import KEYS, PickerItem
 
-    def choices() -> list[Choice]:
-        return [
-            Choice(each.name, each.name, f"{each}{f', {with_tilde(str(each.log))}' if each.trouble else ''}")
-            for each in servers.states
-        ]
+    def choices() -> Iterator[PickerItem]:
+        for server in servers.states:
+            log = f", {with_tilde(str(server.log))}" if server.trouble else ""
+            yield PickerItem(server.name, server.name, f"{server}{log}")
 
-    def chosen(name: str | None) -> None:
-        if name is not None:
-            _connect(chat, servers, name)
-
-    picker = Picker(f"MCP servers: {name_of(KEYS, 'take')} reconnect", choices(), notes_in_full=True)
-    chat.push_screen(picker, chosen)
-    picker.set_interval(_EVERY, lambda: picker.offer(choices()))
+    title = SERVERS_TITLE.format(key=name_of(KEYS, "take"))
+    picker = _choose(chat, title, choices(), partial(_connect, chat, servers))
+    picker.set_interval(REFRESH_SECONDS, lambda: picker.offer(choices()))
 
 
-def _connect(chat: "OpenSession", servers: "ToolServers", name: str) -> None:
-    async def again() -> str:
-        return f"MCP server {name}: {await servers.restart(name)}"
+def _connect(chat: "SessionWindow", servers: "ToolServers", name: str) -> None:
+    async def reconnect() -> str:
+        return RECONNECTED.format(name=name, state=await servers.restart(name))
 
-    chat.remark(f"Connecting to {name} …")
-    chat.report(again(), f"mcp-{name}")
+    chat.remark(CONNECTING.format(name=name))
+    chat.report(reconnect(), f"mcp-{name}")
 
 
 # --- skills -----------------------------------------------------------------------------------------------
 
-_NO_SKILLS = "There are no skills here: see docs/skills.md"
+NO_SKILLS = "No skills found for this folder: see docs/extending.md"
+CHOOSE_SKILL = "Load or unload a skill"
 
 
-def show_skills(chat: "OpenSession", runner: "Runner", argument: str) -> None:
-    """Load the skill that is named, or unload it; without a name, let the user choose."""
+def show_skills(chat: "SessionWindow", runner: "Runner", argument: str) -> None:
+    """Load or unload a skill.
+
+    Without a name, let the user choose a skill.
+    """
     from foldline.agent.skill_loading import skill_rows
     from foldline.protocol.operations import LoadSkill
-    from foldline.tui.lists.picker import Choice, Picker
+    from foldline.tui.lists.picker import PickerItem
 
     if argument:
         runner.submit(LoadSkill(asked=argument))
         return
-    rows = [Choice(each, each, note) for each, note in skill_rows(runner.agent.state)]
-    if not rows:
-        chat.remark(_NO_SKILLS)
-        return
-    picker = Picker("Load a skill, or unload it", rows, notes_in_full=True)
-    chat.push_screen(picker, lambda chosen: show_skills(chat, runner, chosen) if chosen else None)
+    rows = [
+        PickerItem(name, name, note) for name, note in skill_rows(runner.agent.state)
+    ]
+    if rows:
+        _choose(chat, CHOOSE_SKILL, rows, partial(show_skills, chat, runner))
+    else:
+        chat.remark(NO_SKILLS)

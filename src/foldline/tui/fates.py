@@ -1,42 +1,38 @@
-"""The states an entry can be in, for every screen: letter, sign in the gutter, colour role."""
+"""The letter, gutter symbol and colour role of each state of an entry."""
 
 from typing import TYPE_CHECKING, Final
 
+from foldline.frontend.state import Presence
 from foldline.tui.blocks.cells import Span
-from foldline.tui.state import Presence
+from foldline.view.state_signs import STATE_SIGNS
 
 if TYPE_CHECKING:
-    from foldline.context.view import FateKind
+    from foldline.view.items import FateKind
 
 GUTTER_SIGNS: Final[dict[Presence, Span]] = {
     "whole": ("┃", "live"),
     "part": ("╏", "altered"),
-    "name": ("┊", "folded"),
+    "name": ("┊", "compacted"),
     "none": (" ", ""),
 }
-"""How much of something the model still has."""
+"""Gutter symbol and colour role of each `Presence`.
 
-_STATES: "Final[dict[FateKind, tuple[str, Presence]]]" = {
-    "live": ("L", "whole"),
-    "clipped": ("C", "part"),
-    "hidden": ("H", "part"),
-    "summarised": ("S", "name"),
-    "truncated": ("T", "none"),
-    "reverted": ("R", "none"),
-    "cleared": ("X", "none"),
-    "dropped": ("D", "none"),
-    "aside": (" ", "none"),
-}
-LETTERS: "Final[dict[FateKind, str]]" = {kind: letter for kind, (letter, _) in _STATES.items()}
-GONE: "Final[frozenset[FateKind]]" = frozenset({"summarised", "truncated", "reverted", "cleared", "dropped"})
-"""What the model no longer has as it was said."""
+A `Presence` is how much of an entry the model still sees.
+"""
+
+_STYLES: Final = dict(GUTTER_SIGNS.values())
+GONE: "Final[frozenset[FateKind]]" = frozenset(
+    {"summarised", "truncated", "reverted", "cleared", "dropped"}
+)
+"""States in which the model no longer sees the original text."""
 
 
 def gutter_sign(kind: "FateKind") -> Span:
-    """The sign of a state in the gutter, in its colour."""
-    return GUTTER_SIGNS[_STATES[kind][1]]
+    """Return the gutter symbol and the colour role of a state."""
+    sign = STATE_SIGNS[kind].sign
+    return sign, _STYLES[sign]
 
 
 def letter(kind: "FateKind") -> Span:
-    """The letter of a state, in the colour of its gutter sign."""
-    return LETTERS[kind], gutter_sign(kind)[1] or "muted"
+    """Return the letter of a state, in the colour of the gutter symbol."""
+    return STATE_SIGNS[kind].letter, gutter_sign(kind)[1] or "muted"

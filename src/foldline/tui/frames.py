@@ -1,5 +1,6 @@
-"""Frames in few bytes: what the terminal shows already is not written again, and rows that have moved up are
-scrolled by the terminal. Else a streamed answer is a screen of bytes for each of its lines.
+"""Minimal terminal output: writes only changed cells, and scrolls rows that moved up.
+
+Without this, each line of a streamed response would rewrite the whole screen.
 """
 
 import re
@@ -14,43 +15,55 @@ from rich.color import ColorSystem
 from rich.style import Style
 from textual.strip import Strip
 
-Look = tuple[str, str]
-"""Parameters of SGR, and of OSC 8 those of a link."""
-Row = list[tuple[str, Look]]
-"""For each cell what is in it, and its look. Empty behind a wide character."""
+CellStyle = tuple[str, str]
+"""The parameters of a cell's SGR sequence and OSC 8 link."""
+CellRow = list[tuple[str, CellStyle]]
+"""Text and style of each cell. The cell after a wide character is empty."""
 _PLAIN: Final = ("", "")
 _BLANKS: Final = re.compile(" {12,}")
-_WORTH_GOING_OVER: Final = 6
-"""Cells that are written again rather than gone over."""
+_REWRITTEN_GAP: Final = 6
+"""Maximum length, in cells, of an unchanged gap that is rewritten.
+
+Moving the cursor past such a gap would take at least as many bytes as writing it again.
+"""
 _RESET: Final = "0;"
 
 
 class Frames:
-    """Knows what the terminal shows, from the first whole frame on."""
+    """Tracks what the terminal shows, starting with the first full frame."""
 
     def __init__(self) -> None:
         self._strips: list[list[Strip]] = []
-        """The rows of the last whole frame: most of them are never looked at again."""
-        self._rows: dict[int, Row] = {}
+        """Rows of the last full frame. They are converted to cells only when needed."""
+        self._rows: dict[int, CellRow] = {}
         self._width = 0
         self.written = 0
-        """Characters written so far, whole frames left out."""
+        """Number of characters written so far, not counting full frames."""
 
     def show(self, rows: Iterable[Iterable[Strip]]) -> None:
-        """The whole screen was written."""
-        self._strips, self._rows = [list(strips) for strips in rows], {}
-        self._width = sum(strip.cell_length for strips in self._strips[:1] for strip in strips)
+        """Record a full frame."""
+        self._strips = [list(strips) for strips in rows]
+        self._rows = {}
+        self._width = sum(
+            strip.cell_length for strips in self._strips[:1] for strip in strips
+        )
 
-    def _row(self, y: int, colors: ColorSystem) -> Row:
-        """What the terminal shows there."""
+    def _row(self, y: int, colors: ColorSystem) -> CellRow:
+        """Return the cells of a row."""
         if y not in self._rows:
-            self._rows[y] = [cell for strip in self._strips[y] for cell in _cells(strip, colors)]
+            self._rows[y] = [
+                cell for strip in self._strips[y] for cell in _cells(strip, colors)
+            ]
         return self._rows[y]
 
-    def write(self, pieces: Iterable[tuple[int, int, Strip]], colors: ColorSystem) -> str | None:
-        """What to write for the screen to show these strips, each at its (x, y). None: nobody knows, and
-        will not before the next whole frame."""
-        rows: dict[int, Row] = {}
+    def write(
+        self, pieces: Iterable[tuple[int, int, Strip]], colors: ColorSystem
+    ) -> str | None:
+        """Return the output that shows these strips, each at its (x, y).
+
+        Returns None if the terminal's content is not known. It becomes known with the next full frame.
+        """
+        rows: dict[int, CellRow] = {}
         widest = range(0)
         for x, y, strip in pieces:
             cells = _cells(strip, colors)
@@ -63,63 +76,84 @@ class Frames:
             widest = max(widest, range(x, x + len(cells)), key=len)
         before = {y: self._rows[y] for y in rows}
         self._rows.update(rows)
-        ways = [_all_changed(before, rows)]
-        if scrolled := _scrolled(before, rows, slice(widest.start, widest.stop), self._width):
-            ways.append(scrolled)
-        return min(ways, key=len)
+        changed = _all_changed(before, rows)
+        scrolled = _scrolled(
+            before, rows, slice(widest.start, widest.stop), self._width
+        )
+        return min(changed, scrolled or changed, key=len)
 
 
-def _all_changed(before: dict[int, Row], rows: dict[int, Row]) -> str:
+def _all_changed(before: dict[int, CellRow], rows: dict[int, CellRow]) -> str:
     return "".join(_changed(before[y], row, y) for y, row in rows.items())
 
 
-def _scrolled(before: dict[int, Row], rows: dict[int, Row], moving: slice, width: int) -> str:
-    """The same by having the terminal scroll, where enough of the rows below each other have moved up; those
-    columns of them decide. It scrolls whole rows: what stands beside it is then to be written again."""
+def _scrolled(
+    before: dict[int, CellRow], rows: dict[int, CellRow], moving: slice, width: int
+) -> str:
+    """Return output that scrolls the terminal, if enough adjacent rows have moved up.
+
+    Only the columns in `moving` are compared. The terminal scrolls full rows, so the text in other columns is
+    rewritten.
+    """
     block = _longest_run(sorted(rows))
-    now, earlier = ([each[y][moving] for y in block] for each in (rows, before))
-    hits = [sum(map(Row.__eq__, now, earlier[by:])) for by in range(len(block))]
+    now = [rows[y][moving] for y in block]
+    earlier = [before[y][moving] for y in block]
+    hits = [sum(map(CellRow.__eq__, now, earlier[by:])) for by in range(len(block))]
     by = max(range(len(hits)), key=hits.__getitem__, default=0)
     if not by or hits[by] * 4 < len(block):
         return ""
-    blank: Row = [(" ", _PLAIN)] * width
+    blank: CellRow = [(" ", _PLAIN)] * width
     shown = [*(before[y] for y in block[by:]), *[blank] * by]
     lines = "\n" * by
     scroll = f"\x1b[{block.start + 1};{block.stop}r\x1b[{block.stop};1H{lines}\x1b[r"
     return scroll + _all_changed(before | dict(zip(block, shown, strict=True)), rows)
 
 
-def _put(row: Row, x: int, cells: Row) -> None:
-    """Put cells in the place of others; of a wide character that is half covered, a blank stays."""
+def _put(row: CellRow, x: int, cells: CellRow) -> None:
+    """Replace cells, starting at `x`.
+
+    A wide character that would be half covered becomes a space.
+    """
     stop = x + len(cells)
-    for half, rest in ((x, x - 1), (stop, stop)):
-        if half < len(row) and not row[half][0]:
-            row[rest] = (" ", row[rest][1])
+    for covered, remaining in ((x, x - 1), (stop, stop)):
+        if covered < len(row) and not row[covered][0]:
+            row[remaining] = (" ", row[remaining][1])
     row[x:stop] = cells
 
 
 def _longest_run(numbers: list[int]) -> range:
-    """The longest piece without a gap."""
-    runs = [list(run) for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
+    """Return the longest run of consecutive numbers."""
+    runs = [
+        list(run)
+        for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    ]
     longest = max(runs, key=len, default=[])
     return range(longest[0][1], longest[-1][1] + 1) if longest else range(0)
 
 
-def _cells(strip: Strip, colors: ColorSystem) -> Row:
-    looks = [(each.text, _look(each.style, colors)) for each in strip if not each.control]
-    return [(text, look) for piece, look in looks for text in _in_cells(piece)]
+def _cells(strip: Strip, colors: ColorSystem) -> CellRow:
+    styled = [
+        (segment.text, _cell_style(segment.style, colors))
+        for segment in strip
+        if not segment.control
+    ]
+    return [(cell, style) for text, style in styled for cell in _in_cells(text)]
 
 
 @lru_cache(maxsize=4_096)
-def _look(style: Style | None, colors: ColorSystem) -> Look:
-    """Without the default colours: they are there after a reset."""
+def _cell_style(style: Style | None, colors: ColorSystem) -> CellStyle:
+    """Convert a style to SGR and OSC 8 parameters.
+
+    Default colours are left out, because a reset restores them.
+    """
     if style is None:
         return _PLAIN
     codes = [Strip.render_ansi(style.without_color, colors)]
     for color, is_text in ((style.color, True), (style.bgcolor, False)):
         if color is not None and not color.is_default:
             codes += color.downgrade(colors).get_ansi_codes(is_text)
-    return ";".join(filter(None, codes)), f"id={style.link_id};{style.link}" if style.link else ""
+    link = f"id={style.link_id};{style.link}" if style.link else ""
+    return ";".join(filter(None, codes)), link
 
 
 @lru_cache(maxsize=8_192)
@@ -135,13 +169,18 @@ def _in_cells(text: str) -> tuple[str, ...]:
     return tuple(cells)
 
 
-def _changed(before: Row, now: Row, y: int) -> str:
-    """The cells that differ, whole words of them. All of the row where a character is wide: terminals do not
-    agree about all of those."""
-    differ = [x for x, pair in enumerate(zip(before, now, strict=True)) if pair[0] != pair[1]]
+def _changed(before: CellRow, now: CellRow, y: int) -> str:
+    """Return output for the changed words of a row.
+
+    A row with wide characters is rewritten completely, because terminals disagree about their width.
+    """
+    differ = [
+        x for x, pair in enumerate(zip(before, now, strict=True)) if pair[0] != pair[1]
+    ]
     if differ and any(not text for text, _ in (*before, *now)):
         differ = list(range(len(now)))
-    written, at = "", 0
+    written = ""
+    at = 0
     while differ and differ[-1] >= at:
         start = next(x for x in differ if x >= at)
         while start > at and now[start][0].isalnum() and now[start - 1][0].isalnum():
@@ -149,33 +188,40 @@ def _changed(before: Row, now: Row, y: int) -> str:
         stop = _end_of_run(differ, start, now)
         if not written:
             written = f"\x1b[{y + 1};{start + 1}H"
-        elif start > at:  # 0 would be taken for 1
+        elif start > at:  # terminals read 0 as 1
             written += f"\x1b[{start - at}C"
         written += _written(now[start:stop])
         at = stop
     return written
 
 
-def _end_of_run(differ: list[int], start: int, now: Row) -> int:
-    """Where a run ends: going over what is the same is to be worth the bytes that takes."""
+def _end_of_run(differ: list[int], start: int, now: CellRow) -> int:
+    """Return the end of a run of changes.
+
+    The run is extended over short gaps and to whole words.
+    """
     stop = start + 1
     for x in differ:
-        if stop <= x <= stop + _WORTH_GOING_OVER:
+        if stop <= x <= stop + _REWRITTEN_GAP:
             stop = x + 1
     while stop < len(now) and now[stop - 1][0].isalnum() and now[stop][0].isalnum():
         stop += 1
     return stop
 
 
-def _written(cells: Row) -> str:
-    written, before = "", ""
+def _written(cells: CellRow) -> str:
+    written = ""
+    before = ""
     for (codes, link), group in groupby(cells, key=itemgetter(1)):
         text = "".join(cell for cell, _ in group)
         if not codes and not link:
-            # Cells erased (ECH) and gone over (CUF).
-            text = _BLANKS.sub(lambda blanks: f"\x1b[{len(blanks[0])}X\x1b[{len(blanks[0])}C", text)
+            # Erase cells (ECH), and move the cursor over them (CUF).
+            text = _BLANKS.sub(
+                lambda blanks: f"\x1b[{len(blanks[0])}X\x1b[{len(blanks[0])}C", text
+            )
         if codes != before:
-            text = f"\x1b[{_RESET * bool(before and codes)}{codes}m{text}"
+            reset = _RESET if before and codes else ""
+            text = f"\x1b[{reset}{codes}m{text}"
         before = codes
         written += f"\x1b]8;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link else text
-    return written + "\x1b[m" * bool(before)
+    return f"{written}\x1b[m" if before else written

@@ -1,86 +1,96 @@
-"""How well a text fits what was typed of it: the ranker of palette, lists and completion. Pure."""
+"""Fuzzy matching of typed text, for the palette, lists and completion.
+
+Pure functions.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
 START: Final = 100.0
+"""Score of a match at the start of the text."""
 WHOLE: Final = 90.0
+"""Score of a match of a whole word."""
 WORD: Final = 80.0
+"""Score of a match at the start of a word."""
 INSIDE: Final = 60.0
+"""Score of a match inside a word."""
 SPREAD: Final = 20.0
+"""Maximum score if the typed letters are spread over the text."""
 NOTE: Final = 1.0
-"""What a place is worth: the start of the text, a whole word, the start of a word, inside one, letters spread
-over the text from the start of a word on (at most), something beside the text."""
+"""Score of a match in an item's note, not in its text."""
 
 
 def fit(typed: str, text: str) -> tuple[float, Sequence[int]]:
-    """What the best place of `typed` in `text` is worth, 0 where it has none, and the places of its letters.
-    Both are given in the same case."""
-    at = text.find(typed)
-    if at < 0:
-        return _spread(typed, text) if _in_order(typed, text) else (0.0, ())
+    """Return the score and the letter positions of the best match.
+
+    The score is 0 if there is no match. Case matters.
+    """
+    first = text.find(typed)
+    if first < 0:
+        return _spread(typed, text)
+    at = first
     while at > 0 and text[at - 1].isalnum():
-        later = text.find(typed, at + 1)
-        if later < 0:
-            first = text.find(typed)
-            return INSIDE, range(first, first + len(typed))
-        at = later
-    stop = at + len(typed)
-    whole = stop == len(text) or not text[stop].isalnum()
-    return (START if at == 0 else WHOLE if whole else WORD), range(at, stop)
-
-
-def fit_words(words: Sequence[str], label: str, note: str) -> tuple[float, frozenset[int]] | None:
-    """What all of the words are worth together, and the places of their letters in the label; None where one
-    of them is in neither. The words are in lower case."""
-    lowered = label.lower()
-    if len(lowered) != len(label):  # a letter that is two in lower case
-        lowered = label
-    worth, letters = 0.0, set[int]()
-    for word in words:
-        own, places = fit(word, lowered)
-        if not own and word in note.lower():
-            own = NOTE
-        if not own:
-            return None
-        worth += own
-        letters.update(places)
-    return worth, frozenset(letters)
-
-
-def _in_order(letters: str, text: str) -> bool:
-    at = -1
-    for letter in letters:
-        at = text.find(letter, at + 1)
+        at = text.find(typed, at + 1)
         if at < 0:
-            return False
-    return True
+            return INSIDE, range(first, first + len(typed))
+    positions = range(at, at + len(typed))
+    if at == 0:
+        return START, positions
+    is_whole_word = not text[positions.stop : positions.stop + 1].isalnum()
+    return (WHOLE if is_whole_word else WORD), positions
+
+
+def fit_words(
+    words: Sequence[str], label: str, note: str
+) -> tuple[float, frozenset[int]] | None:
+    """Return the total score and the letter positions of all words in the label.
+
+    Returns None if a word is neither in the label nor in the note. The words must be in lower case.
+    """
+    lowered = label.lower()
+    if len(lowered) != len(label):  # a letter may become two letters in lower case
+        lowered = label
+    score = 0.0
+    letters = set[int]()
+    for word in words:
+        word_score, places = fit(word, lowered)
+        if not word_score and word in note.lower():
+            word_score = NOTE
+        if not word_score:
+            return None
+        score += word_score
+        letters.update(places)
+    return score, frozenset(letters)
 
 
 def _spread(typed: str, text: str) -> tuple[float, Sequence[int]]:
-    """The letters one after the other, the first of them at the start of a word; best where they hang
-    together."""
-    best, places = 0.0, list[int]()
+    """Match the typed letters in order, from the start of a word.
+
+    Fewer gaps give a higher score.
+    """
+    best = 0.0
+    places = list[int]()
     start = text.find(typed[0])
     while start >= 0:
         if start == 0 or not text[start - 1].isalnum():
-            found = _from(start, typed, text)
-            if not found:
-                break  # nor is there any further on
-            gaps = sum(two != one + 1 for one, two in pairwise(found))
-            worth = SPREAD * (1 - gaps / (len(typed) + 1))
-            if worth > best:
-                best, places = worth, found
+            letters = _from(start, typed, text)
+            if not letters:
+                break  # a later start will not match either
+            gaps = sum(right != left + 1 for left, right in pairwise(letters))
+            score = SPREAD * (1 - gaps / (len(typed) + 1))
+            if score > best:
+                best = score
+                places = letters
         start = text.find(typed[0], start + 1)
     return best, places
 
 
 def _from(start: int, typed: str, text: str) -> list[int]:
-    found = [start]
+    letters = [start]
     for letter in typed[1:]:
-        at = text.find(letter, found[-1] + 1)
+        at = text.find(letter, letters[-1] + 1)
         if at < 0:
             return []
-        found.append(at)
-    return found
+        letters.append(at)
+    return letters

@@ -1,7 +1,7 @@
-"""The git branch and number of changed files of the working folder, for the meter's row.
+"""The git branch and number of changed files of the working folder.
 
-Run automatically, in folders that may be somebody else's: nothing that the repository's own configuration
-names may run (docs/security.md).
+This code runs automatically in untrusted folders, so it must not run programs that the repository's
+configuration names (docs/security.md).
 """
 
 import os
@@ -12,23 +12,30 @@ from pathlib import Path
 from foldline.programs import keep_out, program, trusted_environment
 
 _SECONDS = 2.0
-"""A repository that takes longer to answer is shown without its state."""
+"""Time limit for a git command, in seconds."""
 _RUNS_PROGRAMS = r"^(core\.fsmonitor|filter\..*\.(clean|process))$"
-"""Settings with which `git status` starts other programs."""
+"""Matches git settings that make `git status` start other programs."""
 _BY_REPOSITORY = ("local", "worktree")
-"""The scopes that travel with a folder, and not with the user."""
-_FETCHES_NOTHING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-"""A repository that names a place for objects it lacks has git start `ssh`, or any program, to get them:
-git(1), "Environment Variables". Older gits know the second only, and no protocol is called none."""
+"""Scopes of git settings that come from the folder, not from the user."""
+_NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""Environment variables that prevent git from fetching missing objects with `ssh` or other programs.
+
+See git(1), "Environment Variables". Older versions of git support only the second variable. No protocol is
+named "none", so all protocols are forbidden.
+"""
 
 
 def git_state(folder: Path) -> str:
-    """`main ±3`; empty without repository, git, or an answer in time. Blocks: call it in a thread."""
+    """Return the state, such as `main ±3`, or an empty string.
+
+    The string is empty if there is no repository, git is not installed, or a command timed out. Blocking:
+    call it in a thread.
+    """
     try:
         keep_out([folder])
         programs = tuple(_programs_of(folder))
         if any("=" in name for name in programs):
-            return ""  # `-c` takes the first of them for the end of the name: it would empty another setting
+            return ""  # `-c` would split the name at its first "=" and so clear a different setting
         status = _git(
             folder,
             *(word for name in programs for word in ("-c", f"{name}=")),
@@ -36,7 +43,7 @@ def git_state(folder: Path) -> str:
             "--porcelain",
             "--branch",
             "--untracked-files=normal",
-            "--ignore-submodules=all",  # they have configurations of their own
+            "--ignore-submodules=all",  # submodules have their own configurations
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ""
@@ -46,8 +53,15 @@ def git_state(folder: Path) -> str:
 
 
 def _programs_of(folder: Path) -> Iterator[str]:
-    """The settings of this repository by which others' programs would run."""
-    listed = ("config", "--includes", "--show-scope", "--name-only", "--get-regexp", _RUNS_PROGRAMS)
+    """Yield this repository's settings that start programs."""
+    listed = (
+        "config",
+        "--includes",
+        "--show-scope",
+        "--name-only",
+        "--get-regexp",
+        _RUNS_PROGRAMS,
+    )
     for line in _git(folder, *listed, may_be_none=True).splitlines():
         scope, _, name = line.partition("\t")
         if scope in _BY_REPOSITORY:
@@ -55,21 +69,22 @@ def _programs_of(folder: Path) -> Iterator[str]:
 
 
 def _git(folder: Path, *words: str, may_be_none: bool = False) -> str:
-    """What git says.
+    """Run git and return its output.
 
     Raises:
-        OSError, subprocess.SubprocessError, UnicodeDecodeError: it could not be asked, failed, or took long.
+        OSError, subprocess.SubprocessError, UnicodeDecodeError: Git is missing, failed or timed out.
     """
     command = [program("git"), "-C", str(folder), "--no-optional-locks", *words]
-    done = subprocess.run(
+    process = subprocess.run(
         command,
-        env={**trusted_environment(os.environ), **_FETCHES_NOTHING},
+        env={**trusted_environment(os.environ), **_NO_FETCH},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=_SECONDS,
         check=False,
     )
-    if done.returncode and not (may_be_none and done.returncode == 1):
-        raise subprocess.CalledProcessError(done.returncode, command)
-    return done.stdout
+    allowed = (0, 1) if may_be_none else (0,)
+    if process.returncode not in allowed:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return process.stdout

@@ -1,40 +1,61 @@
-"""Connects the Inspector to a session that is being worked on: opens it beside the chat or over it, and tells
-it what has come since."""
+"""Connects the Inspector to an open session and its events.
+
+The Inspector is shown beside the chat or over it.
+"""
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
 from textual.binding import BindingType
 
 from foldline.agent import Agent
+from foldline.frontend.commands import BY_ID
+from foldline.frontend.state import ChatState
 from foldline.history.children import child_events
 from foldline.history.follower import Follower
 from foldline.protocol import Subagent
 from foldline.tui.dock import DOCKED_FROM
-from foldline.tui.inspector.following import open_child
-from foldline.tui.inspector.panels import InspectorPanels
+from foldline.tui.inspector.follow import open_child
+from foldline.tui.inspector.panels import InspectorPanels, PanelState
 from foldline.tui.inspector.screen import InspectorScreen, docked_head
-from foldline.tui.inspector.sheets import PanelState
-from foldline.tui.keys.commands import BY_ID
-from foldline.tui.keys.table import bindings
-from foldline.tui.state import ChatState
+from foldline.tui.inspector.sizes import WindowUse, use_now
+from foldline.tui.keys.bindings import bindings
+from foldline.tui.session_window import SessionWindow
 from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
-    from foldline.tui.open_session import OpenSession
+    from foldline.tui.presenter import Shown
+
+NOT_ON_DISK: Final = "Subagents cannot be shown: this session is not saved to disk"
+TOO_NARROW_TO_DOCK: Final = (
+    "Docking needs {needed} columns, but the terminal has {columns}"
+)
 
 
 class _FullInspector(InspectorScreen):
-    """The Inspector over the chat, of which a wide terminal shows both."""
+    """The Inspector, covering the chat.
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["preview"], BY_ID["context"]], "elsewhere")
+    A wide terminal can show both side by side instead.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["preview"]], "elsewhere")
 
     def __init__(
-        self, panels: InspectorPanels, chat: "OpenSession", to_dock: Callable[[], None], *, maximised: bool
+        self,
+        panels: InspectorPanels,
+        chat: SessionWindow,
+        to_dock: Callable[[], None],
+        *,
+        maximised: bool,
     ) -> None:
-        """`maximised`: the reader asked for the whole screen; else it was too narrow for both."""
+        """Create the screen.
+
+        Args:
+            to_dock: moves the Inspector beside the chat.
+            maximised: whether the user chose full screen. Otherwise, the Inspector docks once there is room.
+        """
         super().__init__(panels, chat.where)
         self._chat = chat
         self._to_dock = to_dock
@@ -42,7 +63,7 @@ class _FullInspector(InspectorScreen):
         panels.maximise = self._minimise
 
     def action_elsewhere(self, command: str) -> None:
-        """Another screen of the chat takes the place of this one."""
+        """Replace this screen with another screen over the chat."""
         self.dismiss()
         self.app.call_later(self._chat.run_command, command)
 
@@ -54,17 +75,20 @@ class _FullInspector(InspectorScreen):
         if self.size.width >= DOCKED_FROM:
             self._to_dock()
         else:
-            self.tell(f"Beside the chat it needs {DOCKED_FROM} columns; here are {self.size.width}.")
+            self.tell(
+                TOO_NARROW_TO_DOCK.format(needed=DOCKED_FROM, columns=self.size.width)
+            )
 
 
 class InspectorHost:
-    """One per session."""
+    """The Inspector of one session."""
 
-    def __init__(self, chat: "OpenSession", agent: Agent) -> None:
-        self._chat = chat
-        self._agent = agent
-        self._told = ""
-        """What the agent did at the Inspector's last update."""
+    def __init__(self, shown: "Shown") -> None:
+        self._shown = shown
+        self._chat: SessionWindow = shown.chat
+        self._agent: Agent = shown.runner.agent
+        self._shown_activity = ""
+        """The agent's activity at the last update."""
         self.screen: _FullInspector | None = None
         self.docked: InspectorPanels | None = None
 
@@ -72,65 +96,103 @@ class InspectorHost:
     def _state(self) -> ChatState:
         return self._chat.presenter.state
 
+    @property
+    def _is_chat_in_front(self) -> bool:
+        """Whether no screen covers the chat."""
+        chat: object = self._chat
+        return self._chat.front is chat
+
     def toggle(self) -> None:
-        """Close it where it stands beside the chat; else open it, there where there is room."""
+        """Close the Inspector if it is docked; otherwise, open it."""
         if self.docked is not None:
             self._undock()
             self._to_prompt()
         else:
             self.open()
 
-    def open(self) -> None:
-        """Open it over what is on the screen, or beside the chat where that is, and the terminal is wide."""
-        if self.screen is not None and self.screen.is_open:  # its key came twice, or another lies over it
+    def open(self) -> InspectorPanels:
+        """Open the Inspector beside the chat if there is room, otherwise over it."""
+        chat = self._chat
+        if (
+            self.screen is not None and self.screen.is_open
+        ):  # key pressed twice, or screen covered
             self.screen.uncover()
-            return
-        if self._chat.front is self._chat and self._chat.app.size.width >= DOCKED_FROM:
-            if self.docked is None:
-                self._dock(PanelState())
-            else:
-                self._chat.docked.enter()
+        elif not self._is_chat_in_front:
+            self._show_full(PanelState(), maximised=True)
+        elif chat.app.size.width < DOCKED_FROM:
+            self._show_full(PanelState(), maximised=False)
+        elif self.docked is None:
+            self._dock(PanelState())
         else:
-            self._show_full(PanelState(), maximised=self._chat.front is not self._chat)
+            chat.docked.enter()
+        panels = self.panels
+        assert panels is not None, "just opened"
+        return panels
 
     def open_at(self, index: int) -> None:
-        """Open it with the cursor on an entry."""
-        self.open()
-        panels = self.panels
-        assert panels is not None, "it was opened just now"
+        """Open the Inspector with the cursor on an entry."""
+        panels = self.open()
         panels.call_after_refresh(panels.reveal, index)
 
+    def open_by_size(self) -> None:
+        """Open the Inspector with the items by size, beside the use of the window."""
+        panels = self.open()
+        panels.call_after_refresh(panels.show_by_size)
+
+    def _use(self) -> WindowUse:
+        """Return the use of the window, including the prompts that are not sent yet."""
+        waiting = self._state.waiting
+        typed = self._chat.prompt.editor.text.strip()
+        prompts = [text for text in (waiting.held, *waiting.queued, typed) if text]
+        figures = self._shown.figures
+        return use_now(
+            self._agent.state,
+            figures.room(),
+            figures.manual_plan(),
+            prompts,
+            self._shown.transcript.children.saved(),
+        )
+
     def open_child(self, started: Subagent) -> None:
-        """Open the session of a subagent, which lies in the folder of this one."""
-        events, over = self._agent.session.path, self._chat.front
-        if events is None:
-            self._chat.remark("This session is not kept on disk, nor are its subagents")
+        """Open a subagent's session in the Inspector.
+
+        The subagent's file is in this session's folder.
+        """
+        path = self._agent.session.path
+        if path is None:
+            self._chat.remark(NOT_ON_DISK)
             return
-        say = over.tell if isinstance(over, HasStatusLine) else self._chat.remark
-        open_child(over, lambda id: Follower(child_events(events, id)), self._chat.where, say, started)
+
+        def read(id: str) -> Follower:
+            return Follower(child_events(path, id))
+
+        front = self._chat.front
+        say = front.tell if isinstance(front, HasStatusLine) else self._chat.remark
+        open_child(front, read, self._chat.where, say, started)
 
     def refresh(self) -> None:
-        """Show the entries that have come since."""
-        state = self._state
-        self._told = state.doing
-        projection, threshold = self._agent.session.projection, state.room.threshold
-        if self.screen is not None and self.screen.is_mounted and self.screen.is_open:
-            self.screen.refresh_from(projection, activity=state.doing, threshold=threshold)
-        if self.docked is not None and self.docked.is_mounted and self.docked.is_attached:
-            self.docked.set_activity(state.doing, threshold)
-            self.docked.refresh_from(projection)
+        """Show new entries and the agent's activity in the open Inspector."""
+        activity = self._state.doing
+        threshold = self._state.room.threshold
+        projection = self._agent.session.projection
+        self._shown_activity = activity
+        full = None if self.screen is None else self.screen.panels
+        for panels in (full, self.docked):
+            if panels is not None and panels.is_mounted and panels.is_attached:
+                panels.set_activity(activity, threshold)
+                panels.refresh_from(projection)
 
     def on_state(self) -> None:
-        """Say what the agent does now, where that is another thing than before."""
-        if self._state.doing != self._told:
+        """Update the Inspector if the agent's activity has changed."""
+        if self._state.doing != self._shown_activity:
             self.refresh()
 
     # --- beside the chat, and over it -----------------------------------------------------------------
 
     @property
     def panels(self) -> InspectorPanels | None:
-        """Those that are open, or were last."""
-        if self.docked is not None and self._chat.front is self._chat:
+        """The panels that are open now, or that were open last."""
+        if self.docked is not None and self._is_chat_in_front:
             return self.docked
         return self.screen.panels if self.screen is not None else None
 
@@ -146,6 +208,7 @@ class InspectorHost:
             threshold=self._state.room.threshold,
             activity=self._state.doing,
             open_child=self.open_child,
+            use_now=self._use,
         )
         price = price_of(self._agent.state.llm.info.id)
         panels.set_price(None if price is None else price.input / 1_000_000)
@@ -154,8 +217,9 @@ class InspectorHost:
     def _dock(self, state: PanelState) -> None:
         panels = self._make_panels()
         panels.one_at_a_time = True
-        panels.head, panels.close = docked_head, self._to_prompt
-        # Not before a key that came at once behind it: of the whole screen, that would lead back.
+        panels.head = docked_head
+        panels.close = self._to_prompt
+        # Later, because otherwise the full-screen Inspector would get a key that follows immediately.
         panels.maximise = partial(self._chat.call_later, self._maximise)
         self.docked = panels
         self._chat.docked.put(panels, panels.enter, self._too_narrow)
@@ -166,7 +230,7 @@ class InspectorHost:
         self._chat.prompt.editor.focus()
 
     def _undock(self) -> PanelState:
-        assert self.docked is not None, "it is docked"
+        assert self.docked is not None, "only called when docked"
         state = self.docked.state
         self.docked = None
         self._chat.docked.clear()
@@ -178,12 +242,15 @@ class InspectorHost:
             self._show_full(self._undock(), maximised=True)
 
     def _too_narrow(self) -> None:
-        """Beside the chat there is no room any more: over it, where the reader looked at it, else not."""
+        """Undock the Inspector because the terminal is too narrow.
+
+        If the Inspector has the focus, it takes the full screen; otherwise it is closed.
+        """
         if self.docked is None:
             return
-        looked_at = self.docked.has_focus_within and self._chat.front is self._chat
+        in_use = self.docked.has_focus_within and self._is_chat_in_front
         state = self._undock()
-        if looked_at:
+        if in_use:
             self._show_full(state, maximised=False)
 
     def _to_dock(self) -> None:
@@ -195,11 +262,13 @@ class InspectorHost:
         self._chat.call_later(self._dock_again, state)
 
     def _dock_again(self, state: PanelState) -> None:
-        if self._chat.front is self._chat and self.docked is None:
+        if self._is_chat_in_front and self.docked is None:
             self._dock(state)
 
     def _show_full(self, state: PanelState, *, maximised: bool) -> None:
-        self.screen = _FullInspector(self._make_panels(), self._chat, self._to_dock, maximised=maximised)
+        self.screen = _FullInspector(
+            self._make_panels(), self._chat, self._to_dock, maximised=maximised
+        )
         self._chat.push_screen(self.screen)
         _restore(self.screen.panels, state)
 

@@ -1,13 +1,15 @@
-"""What the chat and the panels tell the program: Textual messages, posted by widgets, handled by the app."""
+"""Messages from the widgets of the chat and the panels to the app."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.message import Message
 
 if TYPE_CHECKING:
     from foldline.protocol import Subagent
     from foldline.protocol.operations import Operation
+
+NOT_NOW: Final = "{command}: not available now"
 
 
 @dataclass
@@ -19,19 +21,26 @@ class PromptSubmitted(Message):
 
 @dataclass
 class CommandInvoked(Message):
-    """A command of scope `app` was asked for, by key, slash or palette."""
+    """The user invoked a command that the app handles.
+
+    Such a command has the scope `app`, and is invoked by key, slash command or palette.
+    """
 
     command: str
     argument: str
 
 
 class CancelRequested(Message):
-    """What runs is to be cancelled."""
+    """The user wants to cancel the running task."""
 
 
 @dataclass
 class QueueEdited(Message):
-    """The queue is to become `after`, if it still is `before`; or to be paused or resumed."""
+    """The user edited, paused or resumed the queue.
+
+    The change from `before` to `after` is applied to the current queue, even if the queue has changed in the
+    meantime.
+    """
 
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -40,7 +49,7 @@ class QueueEdited(Message):
 
 @dataclass
 class OperationWanted(Message):
-    """The user wants something of the agent: an answer to a question, an edit of the view, an undo."""
+    """The user wants the agent to carry out an operation, for example an undo."""
 
     operation: "Operation"
 
@@ -61,6 +70,6 @@ class EntryWanted(Message):
 
 @dataclass
 class SubagentWanted(Message):
-    """The user wants to see what a subagent does or did."""
+    """The user wants to see the session of a subagent."""
 
     started: "Subagent"

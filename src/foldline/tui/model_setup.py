@@ -1,69 +1,104 @@
-"""/model, /provider and the first start: opens Setup, and makes its choice the session's."""
+"""Commands that concern models: opens Setup, and switches the session to the chosen model."""
 
 import os
 from typing import TYPE_CHECKING
 
+from foldline.frontend.runner import Commands, Runner
 from foldline.protocol import FoldlineError, operations
 from foldline.tui.dialogs import confirmed
-from foldline.tui.runner import Commands, Runner
+from foldline.tui.session_window import SessionWindow
+from foldline.tui.widgets.question import DEAF_SECONDS
 
 if TYPE_CHECKING:
     from foldline.llm.listing import ListedModel
-    from foldline.tui.open_session import OpenSession
-    from foldline.tui.screens.setup import Step
-    from foldline.tui.screens.setup_servers import Choice
+    from foldline.tui.screens.setup_servers import SetupResult
+
+NO_KEY = "No API key is stored for the current provider"
+KEY_ELSEWHERE = "The API key for {provider} comes from {place}: remove it there"
+KEY_KEPT = "The API key was kept"
+KEY_REMOVED = (
+    "The API key for {provider} has been removed. Use /provider to choose a provider"
+)
+LOG_OUT_QUESTION = "Log out of {provider}?"
+LOG_OUT_NOTE = (
+    "removes the API key from {file}; this session keeps using it until it ends"
+)
+OFFLINE_CHOSEN = (
+    "The built-in offline model is used. Use /model to choose another model"
+)
+EFFORT_SET = "Effort {effort}. {saved}"
 
 
-class Setup:
-    """Opens the screen, and makes its choice the session's. Until a first start is decided, prompts wait."""
+class ModelSetup:
+    """Opens Setup and applies the user's choice.
 
-    def __init__(self, chat: "OpenSession", runner: Runner, *, is_first_start: bool) -> None:
+    On the first start, prompts wait for this choice.
+    """
+
+    def __init__(
+        self, chat: SessionWindow, runner: Runner, *, is_first_start: bool
+    ) -> None:
         self._chat = chat
         self._runner = runner
-        self._undecided = is_first_start
+        self._needs_choice = is_first_start
+        self._is_choosing = False
 
     @property
     def commands(self) -> Commands:
         return {
             "model": self._model,
             "effort": self._effort,
-            "provider": lambda _, __: self._open("provider"),
-            "logout": lambda _, __: self._chat.report(self._log_out(), "logout"),
+            "provider": self._provider,
         }
 
     def begin(self, early: list[str]) -> None:
-        """The session is open, and these prompts came before it. At a first start the screen comes now, or,
-        where somebody is writing already, before the prompt goes: nobody's keys are taken away."""
+        """Send the prompts entered before the session was open.
+
+        On the first start, open Setup. If the user is already typing, Setup opens on Enter instead.
+        """
         for text in early:
             if not self.holds(text):
                 self._runner.send(text)
-        if self._undecided and not early and not self._chat.prompt.editor.text:
-            self._open("provider")
+        if self._needs_choice and not early and not self._chat.prompt.editor.text:
+            self._open()
 
     def holds(self, text: str) -> bool:
-        """Whether a prompt waits for the first choice of a model; that is then asked for."""
-        if not self._undecided:
+        """Hold a prompt and open Setup, if no model has been chosen yet.
+
+        Returns:
+            Whether the prompt is held.
+        """
+        if not self._needs_choice:
             return False
         self._runner.edit_queue((), (text,), paused=True)
-        self._open("provider")
+        self._open()
         return True
 
     def _model(self, runner: Runner, name: str) -> None:
         if name:
-            self._undecided = False
+            self._needs_choice = False
             runner.submit(operations.SwitchModel(model=name))
         else:
-            self._open("model")
+            self._open(at_models=True)
 
-    def _open(self, step: "Step") -> None:
-        """Show the screen at a step; the models are those of the provider in use."""
+    def _provider(self, _: Runner, word: str) -> None:
+        if word == "logout":
+            self._chat.report(self._log_out(), "logout")
+        else:
+            self._open()
+
+    def _open(self, *, at_models: bool = False) -> None:
+        """Let the user choose a model, beginning with the providers or with the current one's models."""
+        if not self._is_choosing:
+            self._is_choosing = True
+            self._chat.run_worker(self._choose(at_models=at_models), group="setup")
+
+    async def _choose(self, *, at_models: bool) -> None:
         from foldline.agent.commands import compacts_before_switch
         from foldline.agent.settings import load_settings
-        from foldline.tui.screens.setup import SetupScreen
+        from foldline.tui.screens.setup import ModelDialog
         from foldline.tui.screens.setup_servers import KnownServers
 
-        if isinstance(self._chat.front, SetupScreen):
-            return
         agent_state = self._runner.agent.state
 
         def compacts_first(offer: "ListedModel") -> bool:
@@ -75,76 +110,95 @@ class Setup:
         try:
             settings = load_settings(agent_state.cwd, os.environ)
             servers = KnownServers(settings, os.environ, compacts_first)
+            current, deaf_until = servers.in_use(agent_state.llm), 0.0
+            if self._needs_choice:
+                current, deaf_until = ("", ""), self._chat.clock() + DEAF_SECONDS
+            dialog = ModelDialog(self._chat, servers, current, deaf_until)
+            choice = await dialog.choose(at_models=at_models)
+            self._is_choosing = self._needs_choice  # prompts wait for the switch, too
+            await self._apply(choice)
         except FoldlineError as failure:
             self._chat.remark(str(failure))
-            return
-        screen = SetupScreen(
-            servers,
-            current=("", "") if self._undecided else servers.in_use(agent_state.llm),
-            step=step,
-            clock=self._chat.clock,
-            by_itself=self._undecided,
-        )
-        self._chat.push_screen(screen, self._decided)
+        finally:
+            self._is_choosing = False
 
     def _effort(self, _: Runner, effort: str) -> None:
-        """Keep how much the model is to think, and let it hold here; without a word, let the user choose."""
+        """Save and apply a reasoning effort.
 
+        If `effort` is empty, let the user choose.
+        """
         from foldline.tui.screens.settings import OwnSettings
 
-        own = OwnSettings(self._chat, self._runner)
+        settings = OwnSettings(self._chat, self._runner)
 
-        async def keep(chosen: str) -> str:
-            return f"Effort {chosen}. {await own.keep('effort', chosen)}"
+        async def save(value: str) -> str:
+            saved = await settings.keep("effort", value)
+            return EFFORT_SET.format(effort=value, saved=saved)
 
-        def do(chosen: str | None) -> None:
-            if chosen:
-                self._chat.report(keep(chosen), "effort")
+        def apply(value: str | None) -> None:
+            if value:
+                self._chat.report(save(value), "effort")
 
         if effort:
-            do(effort.strip().lower())
-        else:
-            try:
-                own.choose(next(each for each in own.read() if each.key == "effort"), do)
-            except FoldlineError as failure:
-                self._chat.remark(str(failure))
+            apply(effort.strip().lower())
+            return
+        try:
+            settings.choose(
+                next(setting for setting in settings.read() if setting.key == "effort"),
+                apply,
+            )
+        except FoldlineError as failure:
+            self._chat.remark(str(failure))
 
     async def _log_out(self) -> str:
-        """Remove the key of the provider in use, once the user agrees; what became of it."""
+        """Remove the API key of the current provider, if the user agrees.
+
+        Returns:
+            A message for the status row.
+        """
         from foldline.agent.api_keys import KEYS_FILE
         from foldline.agent.settings import load_settings
         from foldline.tui.screens.setup_servers import KnownServers
 
         state = self._runner.agent.state
-        servers = KnownServers(load_settings(state.cwd, os.environ), os.environ, lambda _: False)
-        used, _ = servers.in_use(state.llm)
-        source = next((each for each in servers.sources if each.name == used), None)
+        servers = KnownServers(
+            load_settings(state.cwd, os.environ), os.environ, lambda _: False
+        )
+        current, _ = servers.in_use(state.llm)
+        source = next(
+            (source for source in servers.sources if source.name == current), None
+        )
         if source is None or not source.key_in:
-            return "The provider in use has no key here"
+            return NO_KEY
         if source.key_in != KEYS_FILE:
-            return f"The key of {source.title} comes from {source.key_in}: remove it there"
-        keeps = f"its key is removed from {KEYS_FILE}; this session keeps it until it ends"
-        if not await confirmed(self._chat, f"Log out of {source.title}?", "Log out", keeps):
-            return "Nothing was removed"
+            return KEY_ELSEWHERE.format(provider=source.title, place=source.key_in)
+        note = LOG_OUT_NOTE.format(file=KEYS_FILE)
+        if not await confirmed(
+            self._chat,
+            LOG_OUT_QUESTION.format(provider=source.title),
+            "Log out",
+            note,
+        ):
+            return KEY_KEPT
         await servers.forget(source)
-        return f"The key of {source.title} is removed. /provider chooses another provider"
+        return KEY_REMOVED.format(provider=source.title)
 
-    def _decided(self, choice: "Choice | None") -> None:
+    async def _apply(self, choice: "SetupResult | None") -> None:
+        """Switch the model in the same way as /model.
+
+        The switch is recorded and, if needed, the view is compacted.
+        """
         if choice is not None:
-            self._chat.run_worker(self._switch(choice), group="model")
-        elif self._undecided:
-            self._chat.remark("The built-in offline model answers. /model chooses another one")
-            self._go_on()
+            switch = operations.SwitchModel(model=choice.named)
+            finished = await self._runner.run(switch)
+            if finished.outcome == "done":
+                self._release_prompts()
+        elif self._needs_choice:
+            self._chat.remark(OFFLINE_CHOSEN)
+            self._release_prompts()
 
-    async def _switch(self, choice: "Choice") -> None:
-        """An ordinary switch, so that the history has it and the view is compacted for a smaller window."""
-        executor = self._runner.agent.executor
-        finished = await executor.wait_for(executor.submit(operations.SwitchModel(model=choice.named)))
-        if finished.outcome == "done":
-            self._go_on()
-
-    def _go_on(self) -> None:
-        """The first choice is made: what waited for it is sent."""
-        if self._undecided:
-            self._undecided = False
+    def _release_prompts(self) -> None:
+        """Send the prompts that waited for the first choice of a model."""
+        if self._needs_choice:
+            self._needs_choice = False
             self._runner.set_paused(False)

@@ -1,4 +1,7 @@
-"""The presenter: every event into state, transcript and figures, drawn up to 30 times a second."""
+"""Applies events to the state, the transcript and the figures.
+
+Also draws them.
+"""
 
 import asyncio
 import math
@@ -8,83 +11,97 @@ from typing import TYPE_CHECKING
 
 from textual.timer import Timer
 
+from foldline.frontend.state import ChatState
 from foldline.tui.chat import ChatScreen
-from foldline.tui.keys.commands import own_command
-from foldline.tui.state import ChatState
-from foldline.tui.terminal.app import Window
+from foldline.tui.terminal.app import WindowTitle
 
 if TYPE_CHECKING:
+    from foldline.frontend.figures import Figures
+    from foldline.frontend.runner import Runner
     from foldline.protocol.events import Event
-    from foldline.tui.figures import Figures
-    from foldline.tui.idle_compaction import IdleCompaction
     from foldline.tui.inspector_host import InspectorHost
-    from foldline.tui.model_setup import Setup
-    from foldline.tui.open_session import OpenSession
+    from foldline.tui.model_setup import ModelSetup
     from foldline.tui.preview_host import PreviewHost
-    from foldline.tui.runner import Runner
-    from foldline.tui.transcript.feed import Transcript
+    from foldline.tui.session_window import SessionWindow
+    from foldline.tui.transcript.feed import ChatTranscript
 
 FRAMES = 30
-"""Times a second at most that what streams in is drawn."""
+"""Maximum number of frames per second while text streams in."""
 LEAST_FRAMES = 6
-"""And this often where frames are large."""
+"""Minimum number of frames per second, used if frames are large."""
 CHARACTERS_A_SECOND = 6_000
-"""What frames may write before they come less often: a scrolled line of a large window is half a kilobyte."""
+"""Output rate, in characters per second, above which frames are drawn less often.
+
+The rate is in characters per second. A scrolled line takes about 500 characters.
+"""
 
 
 @dataclass(slots=True)
 class Shown:
-    """What shows one session."""
+    """The objects that show one open session."""
 
-    chat: "OpenSession"
+    chat: "SessionWindow"
     runner: "Runner"
-    transcript: "Transcript"
+    transcript: "ChatTranscript"
     figures: "Figures"
     previewing: "PreviewHost"
-    idle: "IdleCompaction"
-    setup: "Setup"
+    setup: "ModelSetup"
     inspected: "InspectorHost | None" = None
-    """What opens the Inspector, once that was wanted."""
+    """The host of the Inspector; None until it is first needed."""
 
     @property
     def inspecting(self) -> "InspectorHost":
-        """Made when it is first wanted: its panels are 40 modules."""
+        """The host of the Inspector.
+
+        It is created only when needed, because its panels import 40 modules.
+        """
         from foldline.tui.inspector_host import InspectorHost
 
         if self.inspected is None:
-            self.inspected = InspectorHost(self.chat, self.runner.agent)
+            self.inspected = InspectorHost(self)
         return self.inspected
 
 
 class Presenter:
-    """Holds the state of the chat, and shows it. Before a session is `shown` there is only the state."""
+    """Holds and shows the state of the chat.
+
+    `shown` is None until the session is open.
+    """
 
     def __init__(
-        self, chat: ChatScreen, state: ChatState, clock: Callable[[], float], written: Callable[[], int]
+        self,
+        chat: ChatScreen,
+        state: ChatState,
+        clock: Callable[[], float],
+        written: Callable[[], int],
     ) -> None:
-        """`written` tells how many characters frames have taken so far."""
+        """Create the presenter.
+
+        Args:
+            written: returns the number of characters written to the terminal.
+        """
         self._chat = chat
         self._clock = clock
-        self._count = written
-        self._window = Window()
+        self._count_written = written
+        self._window = WindowTitle()
         self._frame: Timer | None = None
         self._drawn = -math.inf
-        """When the last frame was drawn."""
+        """Clock time of the last frame."""
         self._written = 0
-        """What had been written to the terminal then."""
+        """Characters written to the terminal before the last frame."""
         self._pause = 1 / FRAMES
-        """Seconds from that frame to the next, by what the one before has written."""
+        """Seconds between frames, computed from the size of the last frame."""
         self._figures_stale = False
         self.state = state
         self.shown: Shown | None = None
 
     @property
     def settled(self) -> bool:
-        """Whether all that was heard is on the screen."""
+        """Whether all events are on the screen."""
         return self._frame is None
 
     def show(self, state: ChatState) -> None:
-        """Take this state, and show it now."""
+        """Set the state and show it now."""
         self.state = state
         self._chat.state = state
         self._window.show(self._chat.app, state, shown=self._chat.is_shown)
@@ -93,31 +110,32 @@ class Presenter:
 
     # --- events from the executor ----------------------------------------------------------------------
 
-    def hear(self, event: "Event") -> None:
-        """Take one event. Only what may not wait for the next frame is drawn at once."""
+    def on_event(self, event: "Event") -> None:
+        """Handle an event. Draw immediately only if necessary."""
+        from foldline.frontend.reduce import reduce
         from foldline.protocol import BaseMessage, events
-        from foldline.tui.machine import reduce
 
         shown = self.shown
         assert shown is not None, "events come from a session that is shown"
         self.state = reduce(self.state, event, self._clock())
         shown.previewing.on_event(event)
-        shown.idle.hear(event)
-        self._write_down(shown, event)
-        self._follow_figures(shown, event)
+        self._update_transcript(shown, event)
+        self._update_figures(shown, event)
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.ToolOutput():
-                self._want_frame()
-            case events.CompactionProgress() | events.EntryAppended(entry=BaseMessage()):
-                self._want_frame()
+                self._request_frame()
+            case (
+                events.CompactionProgress() | events.EntryAppended(entry=BaseMessage())
+            ):
+                self._request_frame()
             case events.EntryAppended():
-                self._draw()  # Gutter, meter and side list change together.
+                self._draw()  # the gutter, the meter and the sidebar must change together
             case _:
-                self._want_frame()
-                self.show(self.state)  # What Esc would do is never a frame behind.
+                self._request_frame()
+                self.show(self.state)  # the label of the Esc key must be up to date
 
-    def _write_down(self, shown: Shown, event: "Event") -> None:
-        """What the event means for the transcript."""
+    def _update_transcript(self, shown: Shown, event: "Event") -> None:
+        """Apply an event to the transcript."""
         from foldline.protocol import events
 
         transcript = shown.transcript
@@ -133,14 +151,17 @@ class Presenter:
             case events.ToolOutput():
                 transcript.tool_output(event.call_id, event.text)
             case events.SubagentProgress():
-                transcript.hear_child(event)
+                transcript.update_child(event)
             case events.EntryAppended():
                 transcript.add(event.entry)
             case events.TaskFinished():
                 transcript.drop_stream()
 
-    def _follow_figures(self, shown: Shown, event: "Event") -> None:
-        """Whether the figures are still true, and what of the view a compaction is about to take."""
+    def _update_figures(self, shown: Shown, event: "Event") -> None:
+        """Mark the figures as stale if the event changes them.
+
+        Also shows the cut of a running compaction.
+        """
         from foldline.protocol import Compaction, events
 
         match event:
@@ -151,9 +172,14 @@ class Presenter:
                 shown.figures.compacting = None
                 shown.transcript.plan_cut(None)
             case events.EntryAppended(entry=Compaction()):
-                shown.figures.compacting = None  # made: the meter shows no other one until that begins
+                shown.figures.compacting = (
+                    None  # the meter marks nothing until the next compaction starts
+                )
             case (
-                events.EntryAppended() | events.TaskFinished() | events.ToolsListed() | events.WindowLearned()
+                events.EntryAppended()
+                | events.TaskFinished()
+                | events.ToolsListed()
+                | events.WindowLearned()
             ):
                 pass
             case _:
@@ -162,24 +188,26 @@ class Presenter:
 
     # --- drawing ---------------------------------------------------------------------------------------
 
-    def _want_frame(self) -> None:
-        """A frame now, where the last one is long enough ago, else when it is."""
+    def _request_frame(self) -> None:
+        """Draw a frame, or schedule one if the last frame is too recent."""
         if self._frame is None:
             since = self._clock() - self._drawn
             if since < self._pause:
-                self._frame = self._chat.set_timer(self._pause - max(since, 0.0), self._draw)
+                self._frame = self._chat.set_timer(
+                    self._pause - max(since, 0.0), self._draw
+                )
             else:
                 self._draw()
 
     def _draw(self) -> None:
-        """One frame: what was streamed, the state, and the figures where an entry or a compaction changed
-        them."""
+        """Draw a frame: streamed text, state, and stale figures."""
         if self._frame is not None:
             self._frame.stop()
             self._frame = None
         self._drawn = self._clock()
-        before, self._written = self._written, self._count()
-        cost = (self._written - before) / CHARACTERS_A_SECOND
+        written = self._count_written()
+        cost = (written - self._written) / CHARACTERS_A_SECOND
+        self._written = written
         self._pause = min(max(cost, 1 / FRAMES), 1 / LEAST_FRAMES)
         if self.shown is None:
             return
@@ -191,14 +219,12 @@ class Presenter:
             self.show(self.state)
 
     def refresh_figures(self) -> None:
-        """Meter, side list, weights and Inspector as the session is now."""
+        """Update the meter, the sidebar, the sizes and the Inspector."""
         self._figures_stale = False
         if self.shown is None:
             return
         figures, agent = self.shown.figures, self.shown.runner.agent
-        idle = agent.settings.compaction.idle if agent.settings is not None else "off"
-        cache = None if self.state.busy else figures.cache_ends(idle, self._clock())
-        self.shown.idle.follow(cache, self._clock())
+        cache = None if self.state.busy else figures.cache_ends(self._clock())
         self.show(
             replace(
                 self.state,
@@ -207,7 +233,7 @@ class Presenter:
                 undo_adds=figures.undo_adds(),
                 title=agent.session.meta().title,
                 unanswered=figures.unanswered(),
-                own_commands=tuple(map(own_command, agent.state.catalogue.by_name.values())),
+                own_commands=tuple(agent.state.catalogue.by_name.values()),
             )
         )
         self._chat.sidebar.show(figures.sidebar())
@@ -216,11 +242,11 @@ class Presenter:
             self.shown.inspected.refresh()
 
     def in_slices(self, slices: Iterator[None], group: str) -> None:
-        """Do the first part of something long now, the rest with keys and frames in between."""
+        """Run the first slice of work now, the rest in the background."""
         if next(slices, self) is None:
-            self._chat.run_worker(_rest_of(slices), group=group, exclusive=True)
+            self._chat.run_worker(_run_slices(slices), group=group, exclusive=True)
 
 
-async def _rest_of(slices: Iterator[None]) -> None:
+async def _run_slices(slices: Iterator[None]) -> None:
     for _ in slices:
         await asyncio.sleep(0)

@@ -1,74 +1,93 @@
-"""Connects the Compact preview to the agent: events become what it shows."""
+"""Connects the Compact preview to the agent.
+
+Turns events into the state of the preview.
+"""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from foldline.compaction import strategy_for
+from foldline.frontend.reduce import NOTHING_TO_COMPACT
+from foldline.frontend.state import RetryWait
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
 from foldline.tui.preview import Drafting, PreviewState
-from foldline.tui.runner import Runner
-from foldline.tui.state import Retry
+from foldline.tui.session_window import AgentRunner, SessionWindow
 
 if TYPE_CHECKING:
-    from foldline.tui.open_session import OpenSession
     from foldline.tui.preview.screen import PreviewScreen
+
+NOTHING_CHANGED: Final = "Cancelled: nothing has changed"
 
 
 class PreviewHost:
-    """One per session. Hears every event, so that a draft can be looked at when it is half written."""
+    """The preview of one session.
 
-    def __init__(self, chat: "OpenSession", runner: Runner) -> None:
+    The host handles all events even while the preview is closed, so that a half-written draft can be opened.
+    """
+
+    def __init__(self, chat: SessionWindow, runner: AgentRunner) -> None:
         self._chat = chat
         self._runner = runner
         self._state = PreviewState()
         self._screen: PreviewScreen | None = None
         self._stale = False
-        self._drafted: str | None = None
-        """The notes as they were drafted: what differs is the reader's own."""
 
-    # --- what the program calls ----------------------------------------------------------------------
+    # --- called by the program ------------------------------------------------------------------------
 
     def open(self, focus: str = "") -> None:
-        """Show the compaction that is being drafted, the proposal that waits, or draft one."""
+        """Show the current draft or proposal, or start a draft."""
         from foldline.tui.preview.screen import PreviewScreen
 
-        if self._screen is not None and self._screen.is_open:  # its key came twice, or something lies over it
+        if (
+            self._screen is not None and self._screen.is_open
+        ):  # key pressed twice, or screen covered
             self._screen.uncover()
             return
-        agent_state = self._runner.agent.state
-        made = agent_state.review.proposal
         if self._state.drafting is not None:
             self._runner.submit(operations.HoldCommit())
-        elif made is None or not made.fits(agent_state.projection) or focus:
+        elif focus or not self._has_proposal():
             self._state = self._from_plan("manual", focus or None)
             if self._state.plan is None and not self._runner.agent.executor.busy:
-                self._chat.remark(self._state.error or "There is nothing to compact")
+                self._chat.remark(self._state.error or NOTHING_TO_COMPACT)
                 return
-            asked = operations.CompactSession(reason="manual", focus=focus or None, preview=True)
-            self._runner.submit(asked)
-        where, clock = self._chat.where, self._chat.clock
-        self._screen = PreviewScreen(where, self._runner.submit, clock=clock, state=self._shown())
+            compaction = operations.CompactSession(
+                reason="manual", focus=focus or None, preview=True
+            )
+            self._runner.submit(compaction)
+        self._screen = PreviewScreen(
+            self._chat.where,
+            self._runner.submit,
+            clock=self._chat.clock,
+            state=self._current_state(),
+        )
         self._chat.push_screen(self._screen, lambda _: self._forget())
-        # What is heard before it is mounted, it would show with the next event only; there may be none.
+        # Events that arrive before mounting would be shown only with the next event, which may never come.
         self._screen.call_after_refresh(self.draw)
 
+    def _has_proposal(self) -> bool:
+        agent_state = self._runner.agent.state
+        proposal = agent_state.review.proposal
+        return proposal is not None and proposal.fits(agent_state.projection)
+
     def on_event(self, event: Event) -> None:
-        """Take note of an event. Cheap: what is seen of it is drawn by `draw`."""
+        """Update the state.
+
+        This is cheap, because only `draw` shows the state.
+        """
         state = self._state
         match event:
             case events.ProposalReady():
                 self._take_proposal(event)
             case events.ProposalClosed():
                 self._state = PreviewState()
-                self._drafted = None
                 if self._screen is not None and self._screen.is_attached:
                     self._screen.dismiss()
             case events.Notice(level="warning") if self._screen is not None:
                 self._state = replace(state, error=event.text)
             case events.QueueChanged():
-                pass  # the prompt that is held is shown
+                pass  # the held prompt is shown, so the preview must be redrawn
             case _:
                 changed = self._drafting(event)
                 if changed is None:
@@ -77,71 +96,88 @@ class PreviewHost:
         self._stale = True
 
     def _drafting(self, event: Event) -> PreviewState | None:
-        """What an event about a draft changes; None where it is about something else."""
+        """Return the state after an event about a draft; None for other events."""
         state = self._state
         match event:
             case events.CompactionStart():
-                base = state if state.proposal is not None else self._from_plan(event.reason, state.focus)
-                if self._screen is not None:  # nothing is committed under the reader's eyes
+                base = (
+                    state
+                    if state.proposal is not None
+                    else self._from_plan(event.reason, state.focus)
+                )
+                if self._screen is not None:  # commit only what the user has decided
                     self._runner.submit(operations.HoldCommit())
-                return replace(base, reason=event.reason, drafting=self._begun(), error="")
-            case events.CompactionProgress() if state.drafting is not None or event.stage == "draft":
-                # A proposal that something waits for is drafted again without another start.
-                return self._written(event)
+                return replace(
+                    base, reason=event.reason, drafting=self._new_drafting(), error=""
+                )
+            case events.CompactionProgress() if (
+                state.drafting is not None or event.stage == "draft"
+            ):
+                # There is no start event for a new draft of a proposal that a turn is waiting for.
+                return self._with_progress(event)
             case events.Retrying() if state.drafting is not None:
                 until = self._chat.clock() + event.seconds
-                again = Retry(until, event.sentence, event.attempt, event.attempts)
-                return replace(state, drafting=replace(state.drafting, again=again), error="")
+                retry = RetryWait(until, event.sentence, event.attempt, event.attempts)
+                return replace(
+                    state, drafting=replace(state.drafting, retry=retry), error=""
+                )
             case events.CompactionEnd():
-                error = event.error or ("Cancelled: nothing has changed." if event.aborted else "")
-                if event.nothing and not event.error:
-                    error = "There is nothing to compact."
+                error = event.error or ""
+                if not error and event.nothing:
+                    error = NOTHING_TO_COMPACT
+                elif not error and event.aborted:
+                    error = NOTHING_CHANGED
                 return replace(state, drafting=None, waits=False, error=error)
             case _:
                 return None
 
     def draw(self) -> None:
-        """Show what has changed, if anybody looks."""
+        """Show a changed state, if the preview is open."""
         if self._stale and self._screen is not None and self._screen.is_mounted:
             self._stale = False
-            self._screen.show(self._shown())
+            self._screen.show(self._current_state())
 
-    # --- what it shows -------------------------------------------------------------------------------
+    # --- its state ---------------------------------------------------------------------------------
 
     def _take_proposal(self, event: events.ProposalReady) -> None:
         review = self._runner.agent.state.review
-        made = review.proposal
-        if made is None:
+        proposal = review.proposal
+        if proposal is None:
             return
-        if made.state == "current":
-            self._drafted = made.notes
         self._state = replace(
             self._state,
             reason=event.reason,
-            proposal=made,
+            proposal=proposal,
             drafting=None,
             focus=review.focus,
-            hand_written=made.notes != self._drafted,
             waits=event.waits,
             error="",
         )
 
-    def _written(self, event: events.CompactionProgress) -> PreviewState:
-        """The draft with another piece: the first one after a retry begins it anew, and after a failure, its
-        sentence has been read."""
-        state = self._state
-        drafting, ahead = state.drafting or self._begun(), self._chat.presenter.state.ahead
-        if ahead is not None and event.stage == "draft":  # taken over: else it is gone by now
-            drafting = replace(drafting, since=ahead.since)
-        if event.detail or (event.delta and drafting.again is not None):
-            drafting = replace(drafting, text="", again=None)
-        error = event.detail or ("" if event.delta else state.error)
-        return replace(state, drafting=replace(drafting, text=drafting.text + event.delta), error=error)
+    def _with_progress(self, event: events.CompactionProgress) -> PreviewState:
+        """Return the state after the draft has received new text.
 
-    def _begun(self) -> Drafting:
+        The first text after a retry replaces the earlier text; after a failure, it clears the error.
+        """
+        state = self._state
+        drafting = state.drafting or self._new_drafting()
+        ahead = self._chat.presenter.state.ahead
+        if (
+            ahead is not None and event.stage == "draft"
+        ):  # a background draft has been taken over
+            drafting = replace(drafting, since=ahead.since)
+        if event.detail or (event.delta and drafting.retry is not None):
+            drafting = replace(drafting, text="", retry=None)
+        error = state.error
+        if event.detail or event.delta:
+            error = event.detail or ""
+        drafting = replace(drafting, text=drafting.text + event.delta)
+        return replace(state, drafting=drafting, error=error)
+
+    def _new_drafting(self) -> Drafting:
         return Drafting(since=self._chat.clock())
 
-    def _shown(self) -> PreviewState:
+    def _current_state(self) -> PreviewState:
         agent_state = self._runner.agent.state
         writer = (agent_state.summary_llm or agent_state.llm).info.id
         return replace(
@@ -150,7 +186,9 @@ class PreviewHost:
             projection=agent_state.projection,
             overhead=agent_state.overhead,
             window=agent_state.window,
-            strategy=type(strategy_for(agent_state.strategy, self._state.reason)).__name__,
+            strategy=type(
+                strategy_for(agent_state.strategy, self._state.reason)
+            ).__name__,
             model=writer,
             price=price_of(agent_state.llm.info.id),
             draft_price=price_of(writer),

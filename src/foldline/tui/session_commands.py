@@ -1,4 +1,4 @@
-"""The commands on sessions: this one copied, exported, renamed; another one found, resumed, begun."""
+"""Commands that concern sessions, such as /sessions, /rename, /fork and /export."""
 
 import asyncio
 import os
@@ -10,114 +10,144 @@ from typing import TYPE_CHECKING, Any
 from foldline.agent import Agent
 from foldline.agent.rewind import diffs_since
 from foldline.compaction import load_prompt
-from foldline.context.outline import MessageOutline
+from foldline.files import is_file
+from foldline.frontend.facts import NO_TITLE, status_lines
+from foldline.frontend.runner import Commands, Runner
 from foldline.history import data_home, short_id, utc_now
 from foldline.history.follower import Follower
 from foldline.history.paths import with_tilde
 from foldline.protocol import AssistantMessage, FoldlineError, Title
-from foldline.tui.runner import Commands, Runner
+from foldline.tui.lists.page import TextScreen
 from foldline.tui.screens.diff import DiffScreen
-from foldline.tui.screens.jobs import TextScreen
 from foldline.tui.screens.sessions import SessionsScreen
-from foldline.tui.screens.sessions_list import Listed, export_session, fork_session, kept_title
-from foldline.tui.session_facts import cost_lines, status_lines
+from foldline.tui.screens.sessions_list import (
+    SessionRow,
+    export_session,
+    fork_session,
+    normalize_title,
+)
+from foldline.tui.session_window import SessionWindow
 from foldline.tui.terminal import clipboard
+from foldline.view.outline import MessageOutline
 
 if TYPE_CHECKING:
     from textual.app import App
 
-    from foldline.tui.chat import ChatScreen
-    from foldline.tui.inspector.following import Followed
-    from foldline.tui.open_session import OpenSession
+    from foldline.tui.inspector.follow import FollowedSession
+
+NO_ANSWER = "There is no answer to copy yet"
+ANSWER_COPIED = "Copied the last answer"
+NOTHING_TO_EXPORT = "This session is empty: there is nothing to export"
+NOTHING_TO_FORK = "This session is empty: there is nothing to fork"
+TITLE_NOW = "Current title: {title}. Use /rename TITLE to change it"
+EXPORTING = "Exporting the session …"
+EXPORTED = "Exported to {file}."
+COPYING = "Copying this session …"
+CHANGES_TITLE = "Changes since the session began"
+RENAMED = "Renamed to “{title}”"
 
 
-def session_commands(chat: "OpenSession") -> Commands:
-    commands, open_session = _SessionCommands(chat), chat.program.open_session
+def session_commands(chat: SessionWindow) -> Commands:
+    commands = _SessionCommands(chat)
+    open_session = chat.program.open_session
     return {
-        "sessions": lambda runner, file: open_session(file) if file else commands.open(runner, None),
-        "search": commands.open,
+        "sessions": lambda runner, argument: (
+            open_session(argument)
+            if is_file(argument)
+            else commands.open(runner, argument or None)
+        ),
         "rename": commands.rename,
-        "fork": lambda runner, _: commands.fork(runner),
+        "fork": commands.fork,
         "new": lambda _, __: open_session(),
-        "copy": lambda runner, _: commands.copy_answer(runner),
+        "copy": commands.copy_answer,
         "export": commands.export,
         "init": lambda runner, _: runner.send(load_prompt("init")),
-        "cost": commands.page("Cost of this session", cost_lines),
         "status": commands.page("Status", status_lines),
-        "diff": lambda runner, _: commands.show_diffs(runner),
+        "diff": commands.show_diffs,
     }
 
 
 @dataclass(frozen=True, slots=True)
 class _SessionCommands:
-    _chat: "OpenSession"
+    _chat: SessionWindow
 
     def open(self, runner: Runner, query: str | None) -> None:
-        """Show the sessions; with a query, even an empty one, the search line has the focus."""
+        """List the sessions that match a query."""
         screen = SessionsScreen(
-            self._chat.where,
             home=data_home(),
             root=self._chat.root,
-            here=_kept_in(runner),
-            beside={Path(each.file) for each in self._chat.program.sessions if each.file},
+            here=Path(self._chat.file) if self._chat.file else None,
+            open_files={
+                Path(session.file)
+                for session in self._chat.program.sessions
+                if session.file
+            },
             now=lambda: utc_now().astimezone(),
-            query=query,
-            read=lambda listed, index: read_along(self._chat, listed, index),
+            query=query or "",
+            read=lambda listed, index: follow_session(self._chat, listed, index),
             retitle=lambda title: _retitle(runner, title),
         )
         open_session = self._chat.program.open_session
-        self._chat.push_screen(screen, lambda chosen: open_session(str(chosen)) if chosen else None)
+        self._chat.push_screen(
+            screen, lambda path: open_session(path) if path else None
+        )
 
-    def copy_answer(self, runner: Runner) -> None:
-        """Put the newest answer that says something into the clipboard."""
+    def copy_answer(self, runner: Runner, _: str) -> None:
+        """Copy the newest answer that has text to the clipboard."""
         projection = runner.agent.session.projection
-        said = (
+        answers = (
             outline.index
             for outline in reversed(projection.entries.outlines)
-            if isinstance(outline, MessageOutline) and outline.type == "assistant" and outline.in_words
+            if isinstance(outline, MessageOutline)
+            and outline.type == "assistant"
+            and outline.in_words
         )
-        answer = next(map(projection.entry, said), None)
+        answer = next(map(projection.entry, answers), None)
         if not isinstance(answer, AssistantMessage):
-            self._chat.remark("There is no answer yet")
+            self._chat.remark(NO_ANSWER)
             return
-        doubt = clipboard.copy(self._chat.app, answer.text)
-        self._chat.remark(" · ".join(filter(None, ("Copied the last answer", doubt))))
+        warning = clipboard.copy(self._chat.app, answer.text)
+        self._chat.remark(" · ".join(filter(None, (ANSWER_COPIED, warning))))
 
-    def export(self, runner: Runner, argument: str) -> None:
-        """Write this session to a new file, in a format and at a path where they are given."""
-        path = _kept_in(runner)
-        if path is None:
-            self._chat.remark("Nothing has been said here yet: there is nothing to export")
+    def export(self, _: Runner, argument: str) -> None:
+        """Export this session.
+
+        The argument may name a format and a path.
+        """
+        if self._chat.file:
+            self._chat.remark(EXPORTING)
+            self._chat.report(self._export_file(argument), "export")
         else:
-            self._chat.remark("Writing the session …")
-            self._chat.report(self._exported(path, argument), "export")
+            self._chat.remark(NOTHING_TO_EXPORT)
 
-    async def _exported(self, path: Path, argument: str) -> str:
+    async def _export_file(self, argument: str) -> str:
         root = self._chat.root
         try:
-            written, notes = await asyncio.to_thread(export_session, path, argument, root)
+            written, notes = await asyncio.to_thread(
+                export_session, Path(self._chat.file), argument, root
+            )
         except FoldlineError as failure:
             return str(failure).replace(f"{root}{os.sep}", "")
-        shown = written.name if written.parent == root else with_tilde(str(written))
-        return " ".join((f"Written to {shown}.", *notes))
+        name = written.name if written.parent == root else with_tilde(str(written))
+        return " ".join((EXPORTED.format(file=name), *notes))
 
     def page(
         self, title: str, lines: Callable[[Agent], Awaitable[list[str]]]
     ) -> Callable[[Runner, str], None]:
-        """A command that shows these lines on a page."""
+        """Return a command handler that shows the result of `lines` on a page."""
 
         async def show(agent: Agent) -> None:
             text = "\n".join(await lines(agent))
-            self._chat.push_screen(TextScreen(title, lambda: text))
+            self._chat.push_screen(TextScreen(title, text))
 
         return lambda runner, _: self._in_background(show(runner.agent))
 
-    def show_diffs(self, runner: Runner) -> None:
-        """Show what became of the files of this session."""
+    def show_diffs(self, runner: Runner, _: str) -> None:
+        """Show the changes to files in this session."""
 
         async def show() -> None:
             files = await diffs_since(runner.agent.state)
-            self._chat.push_screen(DiffScreen("Changed since the session began", files))
+            self._chat.push_screen(DiffScreen(CHANGES_TITLE, files))
 
         self._in_background(show())
 
@@ -125,61 +155,64 @@ class _SessionCommands:
         self._chat.run_worker(work, group="page", exclusive=True)
 
     def rename(self, runner: Runner, title: str) -> None:
-        """Give this session another title; without one, say which it has."""
-        kept = kept_title(title)
-        if kept:
-            self._chat.report(_retitle(runner, kept), "rename")
+        """Rename this session. Without a title, show the current title."""
+        new_title = normalize_title(title)
+        if new_title:
+            self._chat.report(_retitle(runner, new_title), "rename")
         else:
-            now = runner.agent.session.meta().title or "not named yet"
-            self._chat.remark(f"Now: {now}. /rename TITLE gives it another title")
+            self._chat.remark(
+                TITLE_NOW.format(title=runner.agent.session.meta().title or NO_TITLE)
+            )
 
-    def fork(self, runner: Runner) -> None:
-        """Continue in a copy of this session, from here; the session itself stays as it is."""
-        path = _kept_in(runner)
-        if path is None:
-            self._chat.remark("Nothing has been said here yet: there is nothing to fork")
+    def fork(self, _: Runner, __: str) -> None:
+        """Continue in a copy of this session.
+
+        The original is not changed.
+        """
+        if self._chat.file:
+            self._chat.remark(COPYING)
+            self._chat.report(self._open_fork(), "fork")
         else:
-            self._chat.remark("Copying this session …")
-            self._chat.report(self._forked(path), "fork")
+            self._chat.remark(NOTHING_TO_FORK)
 
-    async def _forked(self, path: Path) -> str:
-        copy = await asyncio.to_thread(fork_session, path, data_home(), self._chat.root)
+    async def _open_fork(self) -> str:
+        copy = await asyncio.to_thread(
+            fork_session, Path(self._chat.file), data_home(), self._chat.root
+        )
         self._chat.program.open_session(str(copy))
         return ""
-
-
-def _kept_in(runner: Runner) -> Path | None:
-    """The event file of this session; None where nothing was said in it yet."""
-    path = runner.agent.session.path
-    return path if path is not None and path.exists() else None
 
 
 async def _retitle(runner: Runner, title: str) -> str:
     session = runner.agent.session
     await session.append(Title(title=title), durable=True)
     session.save_meta()
-    return f"This chat is called “{title}” now."
+    return RENAMED.format(title=title)
 
 
-async def read_along(over: "App[Any] | ChatScreen", row: Listed, index: int | None) -> None:
-    """Open the Inspector on a session, at an entry where one is given.
+async def follow_session(
+    over: "App[Any] | SessionWindow", row: SessionRow, index: int | None
+) -> None:
+    """Open the Inspector on another session, at an entry if `index` is given.
 
     Raises:
-        FoldlineError: it cannot be read.
+        FoldlineError: The session cannot be read.
     """
-    from foldline.tui.inspector.following import FollowingInspector
+    from foldline.tui.inspector.follow import FollowingInspector
 
-    followed = await asyncio.to_thread(_followed, row)
-    screen = FollowingInspector(followed.session, row.title or short_id(row.id), followed)
+    follower = await asyncio.to_thread(_follower, row)
+    screen = FollowingInspector(
+        follower.session, row.title or short_id(row.id), follower
+    )
     await over.push_screen(screen)
     if index is not None:
         screen.call_after_refresh(screen.panels.reveal, index)
 
 
-def _followed(row: Listed) -> "Followed[Any]":
-    if row.ours:
+def _follower(row: SessionRow) -> "FollowedSession":
+    if row.is_ours:
         return Follower(row.path)
-    # Here, in a thread: nobody waits for it before the screen is open.
+    # Imported here, in a thread, because the import is slow.
     from foldline.formats.reader import Rereader
 
     return Rereader.read(row.path, row.agent)

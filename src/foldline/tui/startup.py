@@ -1,14 +1,15 @@
-"""The start: the session is read in a thread, input entered until then is kept, imports come ahead."""
+"""Opens sessions in a thread, keeps the input entered until then, and preloads modules."""
 
 import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from foldline.tui.keys.commands import BY_ID
-from foldline.tui.state import ChatState, Waiting, Working
+from foldline.frontend.commands import BY_ID
+from foldline.frontend.state import ChatState, Waiting, Working
+from foldline.tui.messages import NOT_NOW
 from foldline.tui.terminal.app import not_loaded
 
 if TYPE_CHECKING:
@@ -16,100 +17,123 @@ if TYPE_CHECKING:
 
     from foldline.agent import Agent
     from foldline.agent.state import AgentState
+    from foldline.frontend.figures import Figures
     from foldline.llm import LLM
     from foldline.protocol import BaseMessage
     from foldline.tui.blocks.block import Block
     from foldline.tui.blocks.view import BlockView
-    from foldline.tui.figures import Figures
-    from foldline.tui.transcript.feed import Transcript
+    from foldline.tui.transcript.feed import ChatTranscript
     from foldline.tui.widgets.welcome import Resumable
 
 
+ONCE_OPEN = "{command} will run as soon as the session is open"
+
 Load = Callable[[], "Agent"]
-"""Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
+"""Opens the session and creates its agent. Runs in a thread; may raise FoldlineError."""
 Another = Callable[[str, Path, Callable[[str], bool]], tuple[Load, Path]]
-"""What loads the session in an event file, or a new one where that is empty, and the folder it works in; from
-the folder of the one before, and what asks the user. Runs in a thread, and may raise FoldlineError."""
+"""Returns a loader for another session, and that session's folder.
+
+Runs in a thread; may raise FoldlineError.
+
+Its arguments are an event file (empty for a new session), the current folder, and a function that asks the
+user.
+"""
 
 
 class Opened(NamedTuple):
-    """What a session needs to be shown, made in a thread."""
+    """An opened session and its parts on the screen, created in a thread."""
 
     agent: "Agent"
-    transcript: "Transcript"
+    transcript: "ChatTranscript"
     blocks: "Sequence[Block]"
     figures: "Figures"
     typed: "Sequence[BaseMessage]"
-    """What ↑ goes back through."""
+    """Earlier prompts, for the ↑ key."""
 
 
 class Opening:
-    """Opens one session, to be shown in `view`."""
+    """Opens a session that will be shown in `view`."""
 
-    def __init__(self, load: Load, view: "BlockView", prompt: str = "") -> None:
+    def __init__(self, load: Load, view: "BlockView", prompts: "Sequence[str]") -> None:
         self._load = load
         self._view = view
-        self.given_up = False
-        """The program ends, and its end waits for its threads."""
+        self.is_cancelled = False
+        """Set when the program ends. The thread then stops reading."""
         self.share_read = 0.0
-        """Of its file; 0 where that is no work."""
-        self.prompts = [prompt] if prompt else []
-        """Those entered so far."""
+        """Fraction of the file that has been read; stays 0 for short files."""
+        self.prompts = list(prompts)
+        """Prompts entered so far."""
         self.commands: list[tuple[str, str]] = []
-        """And the commands, with what was typed behind them; each once."""
+        """Commands entered so far, each with its argument, without duplicates."""
 
     @property
     def waiting(self) -> Waiting:
-        """The prompts as a queue."""
+        """The prompts entered so far, as a queue."""
         return Waiting(queued=tuple(self.prompts))
 
     def keep(self, command: str, argument: str, state: ChatState) -> str:
-        """Keep a command for when the session is there; what is said of it. By then the prompts entered
-        before it run: what cannot be done beside them is refused, as it will be then."""
-        asked = BY_ID[command]
-        if self.prompts and not asked.works(replace(state, activity=Working(0.0))):
-            return f"{asked.title}: not now"
+        """Keep a command until the session is open.
+
+        The earlier prompts will be running by then, so a command that needs an idle agent is rejected.
+
+        Returns:
+            A message for the status row.
+        """
+        entry = BY_ID[command]
+        if self.prompts and not entry.works(replace(state, activity=Working(0.0))):
+            return NOT_NOW.format(command=entry.title)
         if (command, argument) not in self.commands:
             self.commands.append((command, argument))
-        return f"{asked.title}: as soon as the session is open"
+        return ONCE_OPEN.format(command=entry.title)
 
     def run(self) -> "Opened | str":
-        """The agent and what its session looks like, or why there is none. In a thread: all of it may take
-        long, its imports first."""
-        from foldline.history.index import on_read_progress
+        """Open the session; on failure, return the error message.
+
+        Blocking, with slow imports: call it in a thread.
+        """
+        from foldline.history.loader import on_read_progress
         from foldline.protocol import FoldlineError
 
-        def far(share: float) -> None:
-            if self.given_up:
+        def on_progress(share: float) -> None:
+            if self.is_cancelled:
                 raise asyncio.CancelledError
             self.share_read = share
 
         try:
-            with on_read_progress(far):
-                return self._shown_by(self._load())
+            with on_read_progress(on_progress):
+                return self._prepare(self._load())
         except FoldlineError as failure:
             return str(failure)
         except ImportError as missing:
             return not_loaded(missing)
 
-    def _shown_by(self, agent: "Agent") -> Opened:
-        # Imported here, not on the event loop, also where they are used later.
-        import foldline.tui.model_setup  # noqa: F401
-        from foldline.tui import machine, preview_host, runner  # noqa: F401
-        from foldline.tui.figures import Figures
-        from foldline.tui.prompting.earlier import typed_in
-        from foldline.tui.transcript.feed import Transcript
+    def _prepare(self, agent: "Agent") -> Opened:
+        # Also imports modules that are used later, so that the event loop need not.
+        from foldline.frontend import reduce, runner  # noqa: F401
+        from foldline.frontend.figures import Figures
+        from foldline.tui import model_setup, preview_host  # noqa: F401
+        from foldline.tui.prompting.earlier import typed_messages
+        from foldline.tui.transcript.feed import ChatTranscript
 
-        transcript = Transcript(self._view, agent.session.projection)
+        transcript = ChatTranscript(self._view, agent.session.projection)
         figures = Figures(agent.state)
-        figures.sidebar()  # counts all that was touched, once
-        figures.cache_ends("off", 0.0)  # reads the table of prices, once, where a cache is to be said of
+        figures.sidebar()  # fills the cache: the first call counts all files
+        figures.cache_ends(0.0)  # fills the cache: reads the table of prices
         entries = agent.session.entries
-        return Opened(agent, transcript, transcript.read(entries), figures, typed_in(entries))
+        return Opened(
+            agent,
+            transcript,
+            transcript.read(entries),
+            figures,
+            typed_messages(entries),
+        )
 
 
 def last_sessions(root: Path) -> "list[Resumable]":
-    """The last sessions of a folder that something was said in. In a thread."""
+    """Return the most recent sessions of a folder.
+
+    Blocking: call it in a thread.
+    """
     from foldline.history import age, data_home, list_sessions, utc_now
     from foldline.protocol import FoldlineError
     from foldline.tui.widgets.welcome import Resumable
@@ -117,43 +141,59 @@ def last_sessions(root: Path) -> "list[Resumable]":
     try:
         infos = [info for info in list_sessions(data_home(), root) if info.readable]
     except FoldlineError:
-        return []  # /sessions says why
+        return []  # /sessions shows the error
     now = utc_now().astimezone()
-    named = [(info, title) for info in infos if (title := info.meta.title or info.meta.first_prompt)]
-    return [
-        Resumable(str(info.path), title, age(info.meta.updated_at, now))
-        for info, title in named[:LAST_SESSIONS]
+    sessions = [
+        Resumable(
+            str(info.path),
+            info.meta.title or info.meta.first_prompt,
+            age(info.meta.updated_at, now),
+        )
+        for info in infos
     ]
+    return [session for session in sessions if session.title][:LAST_SESSIONS]
 
 
-LAST_SESSIONS = 3
-"""Of a folder, in an empty chat."""
+LAST_SESSIONS: Final = 3
+"""Number of sessions listed in an empty chat."""
 
-QUIET = 1.0
-"""Seconds after the session is there in which a first prompt has the processor to itself."""
+QUIET: Final = 1.0
+"""Seconds between opening the session and preloading.
+
+The wait keeps preloading from delaying a first prompt.
+"""
 
 _GIVE_WAY = 0.0005
-"""Seconds after which the import gives way to what is typed; of Python's 5 ms, every key meets several."""
+"""Thread switch interval during imports, in seconds.
+
+With Python's default, 5 ms, keys would react slowly.
+"""
 
 
 async def import_ahead(state: "AgentState") -> None:
-    """Once the session is there: learn a window that only the server can tell, which the meter shows; import
-    the screens that are many modules, so that opening one holds up nobody."""
+    """Preload modules of large screens.
+
+    Also asks the server for the size of the context window if it is unknown.
+    """
     await asyncio.sleep(QUIET)
     if state.llm.info.guessed:
         await asyncio.to_thread(import_client, state.llm)
         await state.learn_window()
-    await asyncio.to_thread(_imported_screens)
+    await asyncio.to_thread(_import_screens)
 
 
-def _imported_screens() -> None:
+def _import_screens() -> None:
     from foldline.tui import inspector_host, session_commands  # noqa: F401
     from foldline.tui.preview import screen  # noqa: F401
 
 
 def import_client(llm: "LLM") -> None:
-    """Once somebody types: import what asks a server. A program that only waits is spared 0.3 s and 24 MB.
-    For a thread."""
+    """Import the client library of a model.
+
+    Blocking: call it in a thread.
+
+    Called only when the user starts to type, because the import takes 0.3 s and 24 MB.
+    """
     from foldline.llm.client import ModelClient, preload
 
     before = sys.getswitchinterval()
@@ -161,6 +201,6 @@ def import_client(llm: "LLM") -> None:
     try:
         if isinstance(llm, ModelClient):
             preload(llm.api)
-        import markdown_it  # noqa: F401 - its answer is read with it, on the event loop
+        import markdown_it  # noqa: F401 - the answer is parsed with it on the event loop
     finally:
         sys.setswitchinterval(before)

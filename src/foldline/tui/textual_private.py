@@ -1,6 +1,6 @@
-"""All that Foldline uses of Textual beyond its public interface, as read in Textual 8.2.8.
+"""All uses of Textual's private interface, written for Textual 8.2.8.
 
-`tests/tui/test_textual_private.py` has a test for each hook, which fails when Textual's code of it changes.
+`tests/tui/test_textual_private.py` has a test for each hook, which fails when Textual changes its code.
 """
 
 import codecs
@@ -26,23 +26,23 @@ from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
+from textual.widget import AwaitMount, Widget
 from textual.widgets import Input, TextArea
 
-from foldline.context.harmless import PLACEHOLDER
 from foldline.tui.frames import Frames
 
 if sys.platform != "win32":
     from textual.drivers import linux_driver
 
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 
 class HookedApp(App[Result]):
-    """An app that writes only what the terminal does not show yet; keeps an unforeseen error for its caller,
-    and prints nothing of its own.
+    """An app that writes minimal output, and keeps unexpected errors for its caller.
 
-    Textual prints a traceback with the values of local variables: keys, prompts, files (docs/security.md).
+    Textual would print a traceback with the values of local variables: for example keys, prompts and files
+    (see docs/security.md).
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -51,7 +51,7 @@ class HookedApp(App[Result]):
 
     @property
     def written(self) -> int:
-        """Characters written so far to bring the screen up to date, whole frames left out."""
+        """Number of characters written so far, not counting full frames."""
         return self._frames.written
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
@@ -61,19 +61,27 @@ class HookedApp(App[Result]):
 
     @property
     def _background_screens(self) -> list[Screen[Any]]:
-        """The screens below dialogs. Textual takes each screen with the terminal's own background for one
-        that can be seen through: whatever changed below it was a whole frame."""
-        stack, below = self._screen_stack, len(self._screen_stack) - 1
+        """The screens that are visible behind dialogs.
+
+        Textual treats each screen with the terminal's background as transparent. Without this override, any
+        change below such a screen would write a full frame.
+        """
+        stack = self._screen_stack
+        below = len(stack) - 1
         while below > 0 and stack[below].is_modal:
             below -= 1
         return stack[max(below, 0) : -1]
 
     def takes_fault(self, error: Exception) -> bool:
-        """Whether the app continues after this error."""
+        """Handle an unexpected error.
+
+        Returns:
+            Whether the app can continue.
+        """
         return False
 
     def _handle_exception(self, error: Exception) -> None:
-        """Ends the app, as Textual's own handler does."""
+        """End the app like Textual's own handler, without a traceback."""
         if self.takes_fault(error):
             return
         self._return_code = 1
@@ -84,39 +92,40 @@ class HookedApp(App[Result]):
 
     @property
     def fault(self) -> Exception | None:
-        """The first error that ended the app."""
+        """The error that ended the app, if any."""
         return self._exception
 
     @property
     def terminal_driver(self) -> Driver | None:
-        """What speaks with the terminal; None where nothing does, as in tests and in a browser."""
+        """The terminal driver.
+
+        None without a terminal, for example in tests or in a browser.
+        """
         driver = self._driver
         return None if driver is None or driver.is_headless or driver.is_web else driver
 
-    @property
-    def unwritten(self) -> int:
-        """How many pieces of what was to be written the terminal has not taken yet, at least."""
-        thread = getattr(self._driver, "_writer_thread", None)
-        return 0 if thread is None else thread._queue.qsize()
-
     def add_line_filter(self, line_filter: LineFilter) -> None:
-        """Filter all lines that are painted. `App.get_line_filters` gives these."""
+        """Add a filter for all painted lines."""
         self._filters.append(line_filter)
 
     def apply_theme_again(self, name: str) -> None:
-        """Paint with another theme of the same name: Textual sees no change of it."""
+        """Apply a changed theme of the same name, which Textual would ignore."""
         self._watch_theme(name)
 
 
 class _LeanUpdate(CompositorUpdate):
-    """A whole frame is written as it is: others may have written on the screen."""
+    """A screen update that is written as minimal output.
+
+    Full frames are written unchanged, because other programs may have written on the screen.
+    """
 
     def __init__(self, update: ChopsUpdate | LayoutUpdate, frames: Frames) -> None:
         self._update = update
         self._frames = frames
 
     def render_segments(self, console: Console) -> str:
-        update, colors = self._update, console._color_system or ColorSystem.TRUECOLOR
+        update = self._update
+        colors = console._color_system or ColorSystem.TRUECOLOR
         if isinstance(update, LayoutUpdate):
             self._frames.show(update.strips)
             return update.render_segments(console)
@@ -128,19 +137,23 @@ class _LeanUpdate(CompositorUpdate):
 
 
 def _pieces(update: ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
-    """What Textual would write, each piece with its (x, y)."""
+    """Yield the strips that Textual would write, each with its position (x, y)."""
     for y, first, last in update.spans:
-        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+        for end, (x, strip) in zip(
+            update.chop_ends[y], update.chops[y].items(), strict=False
+        ):
             if strip is not None and x <= last and end > first:
                 yield x, y, strip.crop(0, min(end, last) - x)
 
 
 class SelectedByDragging(Widget):
-    """A widget of which text is selected by dragging alone. At a double click Textual selects all of it, at a
-    third click all around it."""
+    """A widget whose text is selected only by dragging.
+
+    Textual would also select its whole text on a double click, and the container's text on a triple click.
+    """
 
     def text_select_all(self) -> None:
-        """Two clicks are two clicks."""
+        """Ignore double clicks."""
 
     @property
     def select_container(self) -> Widget:
@@ -151,31 +164,49 @@ class SelectedByDragging(Widget):
 
 
 def mode_of(screen: Screen[Any]) -> str | None:
-    """The mode in whose stack a screen is; None where it is in none."""
+    """Return the mode with this screen in its stack, if any."""
     stacks = screen.app._screen_stacks
     return next((mode for mode, stack in stacks.items() if screen in stack), None)
 
 
+class SessionScreen(Screen[Result]):
+    """A screen of a session, which opens others over itself even while another session is shown."""
+
+    def push_screen(
+        self,
+        screen: Screen[Other],
+        callback: Callable[[Other | None], None] | None = None,
+    ) -> AwaitMount:
+        """Open a screen over this one."""
+        return self.app.push_screen(screen, callback, mode=mode_of(self))
+
+
 @contextmanager
 def in_mode_of(screen: Screen[Any]) -> Iterator[None]:
-    """Take screens from the stack that this one is in: Textual takes them from the one that is shown."""
-    app, mode = screen.app, mode_of(screen)
-    shown = app._current_mode
-    app._current_mode = mode or shown
+    """Make Textual use this screen's stack.
+
+    Otherwise, Textual uses the stack that is being shown.
+    """
+    app = screen.app
+    current_mode = app._current_mode
+    app._current_mode = mode_of(screen) or current_mode
     try:
         yield
     finally:
-        app._current_mode = shown
+        app._current_mode = current_mode
 
 
 class SizedScrollView(ScrollView, SelectedByDragging):
-    """A scroll view that learns of its size before it is painted."""
+    """A scroll view whose `sized` method is called before painting."""
 
     sizing = False
-    """While Textual cuts `scroll_y` down to a new size, which is not the reader's doing."""
+    """Whether Textual is limiting `scroll_y` to a new size.
+
+    Such a change of `scroll_y` is not scrolling by the user.
+    """
 
     def sized(self) -> None:
-        """Called when the size was set."""
+        """Called after the size has been set."""
 
     def _size_updated(
         self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
@@ -189,19 +220,22 @@ class SizedScrollView(ScrollView, SelectedByDragging):
         return resized
 
     def show_scrollbars(self) -> None:
-        """Make the scrollbars before the first layout."""
+        """Create the scrollbars before the first layout."""
         self._refresh_scrollbars()
 
 
 async def act_now(field: Widget, key: str) -> bool:
-    """Do what the field's own binding of this key does, before a key behind it; False where it has none.
+    """Run the field's own binding for a key immediately.
 
-    Textual carries out a field's bindings after the key has bubbled to the app: text typed before that comes
-    first.
+    Textual would run the binding only after the key has bubbled to the app, so that text typed later would be
+    handled first.
+
+    Returns:
+        Whether the field has such a binding.
     """
     node, own = field.screen._modal_binding_chain[0]
     if node is not field:
-        return False  # it has the focus no longer
+        return False  # the field has lost the focus
     for binding in own.key_to_bindings.get(key, ()):
         if not binding.priority and await field.app.run_action(binding.action, field):
             return True
@@ -209,25 +243,29 @@ async def act_now(field: Widget, key: str) -> bool:
 
 
 def dimmed(rendered: RenderableType, style: Style) -> RenderableType:
-    """What a modal screen renders, with all that is behind it in one style."""
-    return _Dimmed(rendered, style) if isinstance(rendered, BackgroundScreen) else rendered
+    """Render the screen behind a modal screen in a single style."""
+    return (
+        _Dimmed(rendered, style) if isinstance(rendered, BackgroundScreen) else rendered
+    )
 
 
 class _Dimmed:
-    """A background of its own stays."""
+    """A background screen drawn in a single style, except for its background colours."""
 
     def __init__(self, behind: BackgroundScreen, style: Style) -> None:
         self._behind = behind
         self._style = style
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
         for text, style, control in console.render(self._behind, options):
             own = Style(bgcolor=style.bgcolor) if style is not None else Style()
-            yield Segment(text, style if PLACEHOLDER in text else own + self._style, control)
+            yield Segment(text, own + self._style, control)
 
 
 class OrderedInput(Input):
-    """An `Input` whose keys keep their order, and that says what it takes of a paste."""
+    """An `Input` that handles keys in order, and cleans pasted text."""
 
     async def _on_key(self, event: events.Key) -> None:
         if await act_now(self, event.key):
@@ -235,7 +273,7 @@ class OrderedInput(Input):
             event.prevent_default()
 
     def pasted(self, text: str) -> str:
-        """What goes in for a paste."""
+        """Return the text to insert when `text` is pasted."""
         return " ".join(text.split())
 
     def _on_paste(self, event: events.Paste) -> None:
@@ -245,12 +283,12 @@ class OrderedInput(Input):
 
 
 class OrderedTextArea(TextArea):
-    """A `TextArea` whose keys keep their order, and whose owner sees keys and pastes first."""
+    """A `TextArea` that handles keys in order, after its owner has seen them."""
 
     take_key: Callable[[str], Awaitable[bool]]
-    """Carries out a key; False where the text area is to."""
+    """Handles a key. Returns False if the text area should handle the key."""
     take_paste: Callable[[str], Awaitable[str]]
-    """Says what goes in for a paste."""
+    """Returns the text to insert when text is pasted."""
 
     async def _on_key(self, event: events.Key) -> None:
         if await self.take_key(event.key) or await act_now(self, event.key):
@@ -263,26 +301,33 @@ class OrderedTextArea(TextArea):
         self.insert_here(await self.take_paste(event.text))
 
     def insert_here(self, text: str) -> None:
-        """Put clean text in place of the selection, the cursor behind it; can be undone like typing."""
+        """Replace the selection with cleaned text.
+
+        The user can undo this in the same way as typing.
+        """
         if text and (edit := self._replace_via_keyboard(text, *self.selection)):
             self.move_cursor(edit.end_location)
 
     @property
     def _draw_cursor(self) -> bool:
-        """Not under another screen, which has the one cursor, although the text has the focus of its own."""
+        """Whether to draw the cursor.
+
+        It is hidden while another screen covers the text area.
+        """
         return self.show_cursor and super()._draw_cursor
 
 
 def app_of(driver: Driver) -> App[Any]:
-    """The app that a driver serves."""
+    """Return the app of a driver."""
     return driver._app
 
 
 class KeyParser(XTermParser):
-    """Textual's parser, and Alt+Enter, which it takes for Enter where the terminal sends it as terminals
-    always have: an escape before the key."""
+    """Textual's parser, extended to recognise Alt+Enter, which is sent as Escape and Enter."""
 
-    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+    def _sequence_to_key_events(
+        self, sequence: str, alt: bool = False
+    ) -> Iterable[events.Key]:
         if sequence == "\x1b\r":
             return (events.Key("alt+enter", None),)
         return super()._sequence_to_key_events(sequence, alt)
@@ -291,22 +336,27 @@ class KeyParser(XTermParser):
 if sys.platform != "win32":
 
     class ResumableDriver(linux_driver.LinuxDriver):
-        """A driver that sets the screen up again only where it was given back.
+        """A driver that sets up the screen only after a suspension.
 
-        SIGCONT comes along with the signal that says that the terminal is gone; Textual then starts
-        a second thread that reads keys. Nobody ends that one, and it keeps the program alive without a
-        terminal.
+        SIGCONT is also sent when the terminal is closed. Textual would set up the screen in that case, too,
+        and start a second thread that reads keys. The program would keep running without a terminal because
+        the thread would never end.
         """
 
         def _sigcont_application(self, *_: object) -> None:
             if self._must_signal_resume:
                 super()._sigcont_application()
             elif self._app.is_running:
-                self.send_message(self.SignalResume())  # stopped from outside: others may have written here
+                self.send_message(
+                    self.SignalResume()
+                )  # other programs may have written on the screen
 
     def read_keys_with(parser: type[XTermParser]) -> None:
-        """Have the driver read with this parser; what is no text becomes the sign for that: an error in the
-        thread that reads keys would end the program. The driver makes both by these names."""
+        """Make the driver use this parser, and make it replace invalid UTF-8.
+
+        Invalid UTF-8 must be replaced, because an error in the thread that reads keys would end the program.
+        The driver looks up parser and decoder by the names that are set here.
+        """
 
         def decoder(encoding: str) -> "partial[codecs.IncrementalDecoder]":
             return partial(codecs.getincrementaldecoder(encoding), errors="replace")

@@ -1,4 +1,4 @@
-"""Colour themes: TOML files that give the roles of text, and the background that they were chosen for."""
+"""Colour themes: TOML files with a colour for each role of text."""
 
 import re
 import tomllib
@@ -16,24 +16,44 @@ from foldline.tui.blocks.styles import ROLES
 
 DEFAULT_THEME = "foldline-dark"
 AUTO: Final = "auto"
-"""The theme that follows the terminal: dark, light, or its own colours where it has only 16."""
+"""Name of the theme that follows the terminal: dark, light, or the terminal's 16 colours."""
 LIGHT: Final = "foldline-light"
 OWN_COLOURS: Final = "terminal"
 _HEX: Final = re.compile("#[0-9a-fA-F]{6}")
 _TERMINAL = "default"
-"""The terminal's own foreground, as a theme file names it."""
+"""Name of the terminal's own foreground in theme files."""
 _KEYS: Final = ("dark", "roles", "description", "background")
 _OPTIONAL: Final = {"code": "accent"}
-"""A role that a file may leave out, and the one whose colour it has then."""
+"""Optional roles, each with the role whose colour is used by default."""
 _BACKGROUNDS: Final = (
-    *("role-background", "ansi-background", "block-cursor-background", "scrollbar-background"),
-    *("scrollbar-background-hover", "scrollbar-background-active"),
+    "role-background",
+    "ansi-background",
+    "block-cursor-background",
+    "scrollbar-background",
+    "scrollbar-background-hover",
+    "scrollbar-background-active",
 )
 _NEAR_WHITE: Final = "#e0e0e0"
 _NEAR_BLACK: Final = "#1f2328"
-"""Text in the terminal's own colour, where the background is not the terminal's."""
+"""Colours used in place of the terminal's own foreground on a painted background."""
+FOR_LIGHT = "For light terminals; yours is dark."
+FOR_DARK = "For dark terminals; yours is light."
+BROKEN = "The theme {path} {fault}"
+UNREADABLE = "The theme {path} cannot be read: {error}. Fix or delete the file."
+UNKNOWN_KEY = (
+    "has an unknown key {key!r}; allowed: dark, description, background and [roles]."
+)
+NOT_A_BOOLEAN = "sets dark = {value!r}; allowed: true or false."
+NO_ROLES = "needs a table [roles] with a colour for each of {roles}."
+WRONG_ROLE = "has {problem}; the roles are {roles}."
+WRONG_BACKGROUND = "has the background {value!r}; use #rrggbb."
+NOT_TEXT = "sets the role {role} to {value!r}; use a colour in quotes."
+WRONG_COLOUR = (
+    "sets the role {role} to {value!r}; use #rrggbb, default, "
+    "or a terminal colour such as bright_blue."
+)
 _DARK_COLOURS: Final = frozenset({0, 1, 2, 3, 4, 5, 6, 8})
-"""Of the 16 colours, those that rxvt and its heirs count as a dark background in COLORFGBG."""
+"""Values of the background in COLORFGBG that rxvt and its successors treat as dark."""
 
 ROLE_DEFAULTS: dict[str, str] = {
     "role-text": "ansi_default",
@@ -41,48 +61,57 @@ ROLE_DEFAULTS: dict[str, str] = {
     "role-accent": "ansi_cyan",
     "role-live": "ansi_green",
     "role-altered": "ansi_yellow",
-    "role-folded": "ansi_blue",
+    "role-compacted": "ansi_blue",
     "role-alert": "ansi_red",
     "role-code": "ansi_magenta",
     "role-background": "ansi_default",
 }
-"""Values of the role variables for themes that do not name them; for `App.get_theme_variable_defaults`."""
+"""Default values of the role variables, for `App.get_theme_variable_defaults`."""
 
 
 @dataclass
 class RoleTheme(Theme):
-    """A theme from a file, and what the file says of it."""
+    """A theme that was read from a file."""
 
     description: str = ""
     own_background: str = ""
-    """`#rrggbb`, for which its colours were chosen; painted only where the user wants it."""
+    """Background colour as `#rrggbb`. It is painted only with the setting `theme_background = "theme"`."""
 
 
 def load_themes(
     user_folder: Path | None = None, *, dark: bool = True, few_colours: bool = False
 ) -> tuple[RoleTheme, ...]:
-    """The shipped themes, then the user's own; one of the same name replaces a shipped one. `auto` is among
-    them, and as `dark` as the terminal is. A broken file of the user's is left out: `theme_faults` says why.
+    """Return the shipped themes, `auto` and the user's themes.
+
+    A user's theme replaces a shipped theme of the same name. Broken theme files of the user are skipped;
+    `theme_faults` returns their errors.
 
     Raises:
-        FoldlineError: a shipped theme file is broken.
+        FoldlineError: A shipped theme file is broken.
     """
-    found = {theme.name: theme for theme in map(read_theme, _files(data_dir("themes")))}
-    found[AUTO] = automatic(found.values(), dark=dark, few_colours=few_colours)
+    themes = {
+        theme.name: theme for theme in map(read_theme, _files(data_dir("themes")))
+    }
+    themes[AUTO] = automatic(themes.values(), dark=dark, few_colours=few_colours)
     for path in _files(user_folder):
         if not isinstance(theme := _read(path), str):
-            found[theme.name] = theme
-    return tuple(found.values())
+            themes[theme.name] = theme
+    return tuple(themes.values())
 
 
 def load_theme(
-    name: str, user_folder: Path | None = None, *, dark: bool = True, few_colours: bool = False
+    name: str,
+    user_folder: Path | None = None,
+    *,
+    dark: bool = True,
+    few_colours: bool = False,
 ) -> RoleTheme | None:
-    """The theme of that name, as `load_themes` has it, and no other file read: a start needs one of them.
-    None where there is none of that name.
+    """Return the theme with this name, without reading the others.
+
+    Returns None if the theme does not exist.
 
     Raises:
-        FoldlineError: its file is broken.
+        FoldlineError: The theme file is broken.
     """
     for folder in filter(None, (user_folder, data_dir("themes"))):
         path = folder / f"{name}.toml"
@@ -90,58 +119,80 @@ def load_theme(
             return read_theme(path)
     if name != AUTO:
         return None
-    shipped = (load_theme(like) for like in (DEFAULT_THEME, LIGHT, OWN_COLOURS))
+    shipped = (load_theme(base) for base in (DEFAULT_THEME, LIGHT, OWN_COLOURS))
     return automatic(filter(None, shipped), dark=dark, few_colours=few_colours)
 
 
 def theme_faults(user_folder: Path | None) -> dict[str, str]:
-    """What is wrong with each broken file of the user's, as a sentence, by the name of its theme."""
-    read = {path.stem: _read(path) for path in _files(user_folder)}
-    return {name: fault for name, fault in read.items() if isinstance(fault, str)}
+    """Return the error message for each of the user's broken theme files.
+
+    The messages are keyed by theme name.
+    """
+    return {
+        path.stem: fault
+        for path in _files(user_folder)
+        if isinstance(fault := _read(path), str)
+    }
 
 
-def automatic(themes: Iterable[Theme], *, dark: bool, few_colours: bool = False) -> RoleTheme:
-    """`auto` as it is on a dark terminal, a light one, or one with no more than 16 colours."""
-    like = OWN_COLOURS if few_colours else DEFAULT_THEME if dark else LIGHT
-    base = next(theme for theme in themes if theme.name == like)
+def automatic(
+    themes: Iterable[Theme], *, dark: bool, few_colours: bool = False
+) -> RoleTheme:
+    """Return the `auto` theme.
+
+    It depends on the terminal's background and number of colours.
+    """
+    name = DEFAULT_THEME if dark else LIGHT
+    if few_colours:
+        name = OWN_COLOURS
+    base = next(theme for theme in themes if theme.name == name)
     assert isinstance(base, RoleTheme), "made from a file"
     return replace(base, name=AUTO, description="Follows the terminal: dark or light")
 
 
 def is_dark(environ: Mapping[str, str]) -> bool | None:
-    """Whether the terminal is dark, by COLORFGBG (`15;0`, `0;default;15`); None where that says nothing."""
+    """Return whether COLORFGBG (`15;0`, `0;default;15`) says that the terminal is dark; None if unknown."""
     last = environ.get("COLORFGBG", "").rpartition(";")[2]
     return int(last) in _DARK_COLOURS if last.isdecimal() else None
 
 
 def painted(theme: Theme) -> dict[str, str]:
-    """The variables with which a theme paints its own background; none where it has no such."""
+    """Return the variables that paint a theme's own background; empty if it has none."""
     if not isinstance(theme, RoleTheme) or not theme.own_background:
         return {}
     variables = dict.fromkeys(_BACKGROUNDS, theme.own_background)
     if theme.variables["role-text"] == f"ansi_{_TERMINAL}":
-        variables["role-text"] = variables["foreground"] = _NEAR_WHITE if theme.dark else _NEAR_BLACK
+        variables["role-text"] = variables["foreground"] = (
+            _NEAR_WHITE if theme.dark else _NEAR_BLACK
+        )
     return variables
 
 
 def clash(theme: Theme, dark: bool | None) -> str:
-    """That a theme is for other terminals than a dark one, or a light one, as a sentence. Empty where it is
-    not, where nobody knows, and where its colours are the terminal's own."""
-    fixed = any(theme.variables.get(f"role-{role}", "").startswith("#") for role in ROLES)
+    """Return a warning if a theme is unsuitable for the terminal's background.
+
+    The warning is empty if the theme is suitable, if the background is unknown, or if the theme uses the
+    terminal's own colours.
+    """
+    fixed = any(
+        theme.variables.get(f"role-{role}", "").startswith("#") for role in ROLES
+    )
     if dark in (None, theme.dark) or not fixed:
         return ""
-    return "For light terminals; yours is dark." if dark else "For dark terminals; yours is light."
+    return FOR_LIGHT if dark else FOR_DARK
 
 
 def read_theme(path: Path) -> RoleTheme:
-    """One theme file. Its name is the file's; it says `dark` and, under `[roles]`, a colour for each role.
+    """Read a theme file.
+
+    The file contains `dark` and, under `[roles]`, a colour for each role.
 
     Raises:
-        FoldlineError: with the file and what is wrong in it.
+        FoldlineError: The file is broken.
     """
     theme = _read(path)
     if isinstance(theme, str):
-        # Imported here because the protocol costs pydantic, and themes are loaded before the first paint.
+        # Imported here because it needs pydantic, and themes are loaded before the first paint.
         from foldline.protocol import FoldlineError
 
         raise FoldlineError(theme)
@@ -149,48 +200,52 @@ def read_theme(path: Path) -> RoleTheme:
 
 
 class _Fault(Exception):
-    """What is wrong in a theme file, as the end of a sentence about it."""
+    """A broken theme file.
+
+    The error's message completes the sentence `The theme PATH …`.
+    """
 
 
 def _read(path: Path) -> RoleTheme | str:
-    """One theme file, or what is wrong with it."""
+    """Read a theme file, or return the error if it is broken.
+
+    The error is a message for the user.
+    """
     try:
         stat = path.stat()
         return _read_once(path, stat.st_mtime_ns, stat.st_size)
     except _Fault as fault:
-        return f"The theme {path} {fault}"
-    except (OSError, ValueError) as error:  # also where it is not UTF-8, or not TOML
-        return f"The theme {path} cannot be read: {error}. Mend or remove the file."
+        return BROKEN.format(path=path, fault=fault)
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or not TOML
+        return UNREADABLE.format(path=path, error=error)
 
 
 @lru_cache(maxsize=1_024)
 def _read_once(path: Path, changed: int, size: int) -> RoleTheme:
-    """A file as it was when it was `changed`, of this `size`: themes are listed again and again."""
+    """Read a theme file.
+
+    Cached until its modification time or size changes.
+    """
     data = tomllib.loads(path.read_text("utf-8"))
     unknown = [key for key in data if key not in _KEYS]
     if unknown:
-        raise _Fault(
-            f"has an unknown key {unknown[0]!r}; it may have dark, description, background and [roles]."
-        )
-    dark, roles = data.get("dark", True), data.get("roles")
+        raise _Fault(UNKNOWN_KEY.format(key=unknown[0]))
+    dark = data.get("dark", True)
+    roles = data.get("roles")
     if not isinstance(dark, bool):
-        raise _Fault(f"says dark = {dark!r}; it must be true or false.")
+        raise _Fault(NOT_A_BOOLEAN.format(value=dark))
     if not isinstance(roles, dict):
-        raise _Fault(f"has no [roles]; it must give a colour for each of {', '.join(ROLES)}.")
+        raise _Fault(NO_ROLES.format(roles=", ".join(ROLES)))
     wrong = [f"an unknown role {role!r}" for role in roles if role not in ROLES]
     wrong += [f"no role {role!r}" for role in ROLES if role not in roles | _OPTIONAL]
     if wrong:
-        raise _Fault(f"has {wrong[0]}; the roles are {', '.join(ROLES)}.")
+        raise _Fault(WRONG_ROLE.format(problem=wrong[0], roles=", ".join(ROLES)))
     colors = {role: _color(role, value) for role, value in roles.items()}
-    colors = {role: colors[like] for role, like in _OPTIONAL.items()} | colors
+    colors = {role: colors[default] for role, default in _OPTIONAL.items()} | colors
     background = str(data.get("background", ""))
     if background and not _HEX.fullmatch(background):
-        raise _Fault(f"has the background {background!r}; write #rrggbb.")
-    return replace(
-        _theme(path.stem, dark, colors),
-        description=str(data.get("description", "")),
-        own_background=background,
-    )
+        raise _Fault(WRONG_BACKGROUND.format(value=background))
+    return _theme(path.stem, dark, colors, str(data.get("description", "")), background)
 
 
 def _files(folder: Path | None) -> Iterator[Path]:
@@ -199,31 +254,36 @@ def _files(folder: Path | None) -> Iterator[Path]:
 
 
 def _color(role: str, value: object) -> str:
-    """A theme file's colour as Textual names it: `#rrggbb`, `default`, or one of the terminal's 16."""
+    """Convert a colour from a theme file to Textual's name.
+
+    The file has `#rrggbb`, `default`, or one of the terminal's 16 colours.
+    """
     if not isinstance(value, str):
-        raise _Fault(f"gives the role {role} no text; write a colour in quotes.")
-    # Textual looks for similar names where there is none of this name: 1 ms for each colour.
+        raise _Fault(NOT_TEXT.format(role=role, value=value))
+    # For an unknown name, Textual searches for similar names, which takes 1 ms per colour.
     for spelled in (value,) if value.startswith("#") else (f"ansi_{value}", value):
         try:
             Color.parse(spelled)
         except ColorParseError:
             continue
         return spelled
-    raise _Fault(
-        f"gives the role {role} the colour {value!r}; write #rrggbb, {_TERMINAL}, "
-        "or a terminal colour such as bright_blue."
-    )
+    raise _Fault(WRONG_COLOUR.format(role=role, value=value))
 
 
-def _theme(name: str, dark: bool, roles: dict[str, str]) -> RoleTheme:
-    accent, muted = roles["accent"], roles["muted"]
+def _theme(
+    name: str, dark: bool, roles: dict[str, str], description: str, background: str
+) -> RoleTheme:
+    accent = roles["accent"]
+    muted = roles["muted"]
     return RoleTheme(
         name=name,
         dark=dark,
-        # Native colours: the background stays the terminal's, and NO_COLOR leaves it alone too.
+        description=description,
+        own_background=background,
+        # Native colours keep the terminal's background, even with NO_COLOR.
         ansi=True,
         primary=accent,
-        secondary=roles["folded"],
+        secondary=roles["compacted"],
         accent=accent,
         success=roles["live"],
         warning=roles["altered"],
@@ -245,15 +305,15 @@ def _theme(name: str, dark: bool, roles: dict[str, str]) -> RoleTheme:
 
 
 def own_themes(themes: Iterable[Theme]) -> list[str]:
-    """Names of the themes that give the roles, the one that follows the terminal first."""
+    """Return the names of the themes that define roles, `auto` first."""
     names = sorted(theme.name for theme in themes if "role-text" in theme.variables)
     return sorted(names, key=lambda name: name != AUTO)
 
 
 def described(themes: Iterable[Theme]) -> Sequence[tuple[str, str]]:
-    """(name, what its file says of it) of the themes that give the roles."""
+    """Return (name, description) of the themes that define roles."""
     by_name = {theme.name: theme for theme in themes}
     return [
-        (name, theme.description if isinstance(theme := by_name[name], RoleTheme) else "")
+        (name, getattr(by_name[name], "description", ""))
         for name in own_themes(by_name.values())
     ]

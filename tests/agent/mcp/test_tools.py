@@ -8,26 +8,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.agent.mcp.tools import BrokenSchema, nullable_arguments, plain_schema, prefixes, tool_names
+from foldline.agent.mcp.tools import (
+    BrokenSchema,
+    nullable_arguments,
+    plain_schema,
+    prefixes,
+    tool_names,
+)
 
 NAME = st.text() | st.text(alphabet="ab_.", max_size=6)
 
 
 def test_an_ordinary_tool_is_named_by_server_and_tool() -> None:
-    assert prefixes(["git", "my-docs"]) == {"git": "mcp__git__", "my-docs": "mcp__my-docs__"}
+    assert prefixes(["git", "my-docs"]) == {
+        "git": "mcp__git__",
+        "my-docs": "mcp__my-docs__",
+    }
     assert tool_names("mcp__git__", ["log"]) == {"log": "mcp__git__log"}
 
 
 @given(st.dictionaries(NAME, st.lists(NAME, max_size=4), max_size=4))
-def test_names_are_what_providers_take_and_no_two_tools_share_one(servers: dict[str, list[str]]) -> None:
+def test_names_are_what_providers_take_and_no_two_tools_share_one(
+    servers: dict[str, list[str]],
+) -> None:
     beginnings = prefixes(servers)
     assert len(set(beginnings.values())) == len(servers)
-    names = [name for each, tools in servers.items() for name in tool_names(beginnings[each], tools).values()]
+    names = [
+        name
+        for each, tools in servers.items()
+        for name in tool_names(beginnings[each], tools).values()
+    ]
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names)
     assert len(set(names)) == len(names)
     for server, tools in servers.items():
         prefix = beginnings[server]
-        assert all(name.startswith(prefix) for name in tool_names(prefix, tools).values())
+        assert all(
+            name.startswith(prefix) for name in tool_names(prefix, tools).values()
+        )
         assert tool_names(prefix, reversed(tools)) == tool_names(prefix, tools)
 
 
@@ -43,7 +60,11 @@ PAGE = {
     "title": "Arguments",
     "type": "object",
     "$defs": {
-        "Point": {"title": "Point", "type": "object", "properties": {"x": {"type": "integer"}}},
+        "Point": {
+            "title": "Point",
+            "type": "object",
+            "properties": {"x": {"type": "integer"}},
+        },
         "Tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/Tree"}}},
     },
     "properties": {
@@ -106,7 +127,11 @@ def test_references_nulls_and_titles_go_and_all_that_is_said_stays() -> None:
         "type": "object",
         "properties": {
             "title": {"type": "string", "description": "Of the page."},
-            "at": {"type": "object", "properties": {"x": {"type": "integer"}}, "description": "Where."},
+            "at": {
+                "type": "object",
+                "properties": {"x": {"type": "integer"}},
+                "description": "Where.",
+            },
             "tree": {"type": "object", "properties": {"left": {}}},
             "maybe": {"type": "string"},
             "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
@@ -120,13 +145,18 @@ def test_references_nulls_and_titles_go_and_all_that_is_said_stays() -> None:
 
 
 def test_alternatives_at_the_root_become_properties() -> None:
-    branches = [{"properties": {"id": {"type": "string"}}}, {"properties": {"name": {"type": "string"}}}]
+    branches = [
+        {"properties": {"id": {"type": "string"}}},
+        {"properties": {"name": {"type": "string"}}},
+    ]
     plain = plain_schema({"type": "object", "oneOf": branches})
     assert plain["properties"] == {"id": {"type": "string"}, "name": {"type": "string"}}
     assert "oneOf" not in plain
 
 
-@pytest.mark.parametrize("schema", [None, [], "object", {"type": "array"}, {"type": "string"}])
+@pytest.mark.parametrize(
+    "schema", [None, [], "object", {"type": "array"}, {"type": "string"}]
+)
 def test_what_describes_no_object_is_refused(schema: object) -> None:
     with pytest.raises(BrokenSchema):
         plain_schema(schema)
@@ -134,18 +164,43 @@ def test_what_describes_no_object_is_refused(schema: object) -> None:
 
 def test_a_schema_that_unfolds_without_end_is_refused() -> None:
     defs: dict[str, Any] = {
-        f"d{n}": {"properties": {"a": {"$ref": f"#/$defs/d{n + 1}"}, "b": {"$ref": f"#/$defs/d{n + 1}"}}}
+        f"d{n}": {
+            "properties": {
+                "a": {"$ref": f"#/$defs/d{n + 1}"},
+                "b": {"$ref": f"#/$defs/d{n + 1}"},
+            }
+        }
         for n in range(20)
     }
     with pytest.raises(BrokenSchema, match="more than"):
-        plain_schema({"type": "object", "$defs": defs, "properties": {"top": {"$ref": "#/$defs/d0"}}})
+        plain_schema(
+            {
+                "type": "object",
+                "$defs": defs,
+                "properties": {"top": {"$ref": "#/$defs/d0"}},
+            }
+        )
 
 
-KEYS = ["type", "properties", "items", "$ref", "anyOf", "allOf", "required", "enum", "minLength", "a"]
+KEYS = [
+    "type",
+    "properties",
+    "items",
+    "$ref",
+    "anyOf",
+    "allOf",
+    "required",
+    "enum",
+    "minLength",
+    "a",
+]
 WORDS = ["object", "array", "string", "#/a", "#", "x"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.sampled_from(WORDS),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
+    ),
     max_leaves=20,
 )
 

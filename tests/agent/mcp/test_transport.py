@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.mcp.transport import ServerConfig, ServerLog
+from foldline.agent.mcp.transport import NO_VARIABLE, ServerConfig, ServerLog
 from foldline.protocol import FoldlineError
+from support.sentences import pattern
 
 
 def written(log: ServerLog, text: str) -> str:
@@ -28,7 +29,10 @@ def test_a_flood_is_taken_whole_and_its_end_is_kept(tmp_path: Path) -> None:
 def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     log = ServerLog(tmp_path / "logs" / "a.log")
     log.note("started")
-    assert [path.stat().st_mode & 0o777 for path in (log.path, log.path.parent)] == [0o600, 0o700]
+    assert [path.stat().st_mode & 0o777 for path in (log.path, log.path.parent)] == [
+        0o600,
+        0o700,
+    ]
 
 
 def test_a_line_without_an_end_is_kept_in_pieces(tmp_path: Path) -> None:
@@ -47,7 +51,11 @@ def test_a_log_that_cannot_be_written_holds_nothing_up(tmp_path: Path) -> None:
 
 def test_variables_are_filled_in_everywhere() -> None:
     config = ServerConfig(
-        "s", command="${BIN}/x", args=("--at=${HOST}",), env={"KEY": "k-${TOKEN}"}, cwd="${BIN}"
+        "s",
+        command="${BIN}/x",
+        args=("--at=${HOST}",),
+        env={"KEY": "k-${TOKEN}"},
+        cwd="${BIN}",
     )
     filled = config.filled_in({"BIN": "/bin", "HOST": "h", "TOKEN": "t0ken"}).config
     assert (filled.command, filled.args, filled.env, filled.cwd) == (
@@ -59,11 +67,17 @@ def test_variables_are_filled_in_everywhere() -> None:
 
 
 def test_a_variable_that_is_not_set_is_named() -> None:
-    with pytest.raises(FoldlineError, match=r"needs the environment variable TOKEN.*\[mcp\.s\]"):
-        ServerConfig("s", url="http://x", headers={"A": "Bearer ${TOKEN}"}).filled_in({})
+    with pytest.raises(
+        FoldlineError, match=pattern(NO_VARIABLE, server="s", variable="TOKEN")
+    ):
+        ServerConfig("s", url="http://x", headers={"A": "Bearer ${TOKEN}"}).filled_in(
+            {}
+        )
 
 
-@pytest.mark.parametrize("config", [ServerConfig("s"), ServerConfig("s", command="a", url="b")])
+@pytest.mark.parametrize(
+    "config", [ServerConfig("s"), ServerConfig("s", command="a", url="b")]
+)
 def test_a_server_is_either_a_program_or_an_address(config: ServerConfig) -> None:
     with pytest.raises(FoldlineError, match="either a command or a url"):
         config.filled_in({})
@@ -71,10 +85,15 @@ def test_a_server_is_either_a_program_or_an_address(config: ServerConfig) -> Non
 
 def test_no_value_of_env_headers_or_a_variable_is_shown() -> None:
     config = ServerConfig(
-        "s", url="http://h/?key=${KEY}", headers={"A": "Bearer abcdef-token"}, env={"P": "secret value"}
+        "s",
+        url="http://h/?key=${KEY}",
+        headers={"A": "Bearer abcdef-token"},
+        env={"P": "secret value"},
     )
     masked = config.filled_in({"KEY": "k123456"}).masked
-    said = masked("GET http://h/?key=k123456 Bearer abcdef-token (abcdef-token) secret value")
+    said = masked(
+        "GET http://h/?key=k123456 Bearer abcdef-token (abcdef-token) secret value"
+    )
     assert said == "GET http://h/?key=*** *** (***) ***"
     assert "token" not in repr(config)
     assert "value" not in repr(config)

@@ -9,14 +9,46 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.agent.tools import Tool, ToolContext, ToolFailure, ToolOutcome, default_tools
+from foldline.agent.tools import (
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutcome,
+    default_tools,
+)
 from foldline.agent.tools.history import recall_tools
 from foldline.history import Session
 from support.agents import PATIENCE
 from support.limits import examples
 
-ODD = ["", " ", ".", "..", "~", "~nobody/x", "a.txt/b", "/dev/null", "a\x00b", "\ud800", "x" * 300, "\n"]
-PATTERNS = ["*", "**/*", "[", "[!", "{a,b", "(", "(?P<", "\\", "{" * 100, '"', '" "', "a{9999999}"]
+ODD = [
+    "",
+    " ",
+    ".",
+    "..",
+    "~",
+    "~nobody/x",
+    "a.txt/b",
+    "/dev/null",
+    "a\x00b",
+    "\ud800",
+    "x" * 300,
+    "\n",
+]
+PATTERNS = [
+    "*",
+    "**/*",
+    "[",
+    "[!",
+    "{a,b",
+    "(",
+    "(?P<",
+    "\\",
+    "{" * 100,
+    '"',
+    '" "',
+    "a{9999999}",
+]
 TEXTS = st.sampled_from(["a.txt", *ODD, *PATTERNS]) | st.text(max_size=20)
 
 
@@ -27,10 +59,14 @@ def nested(levels: int) -> object:
     return value
 
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.just(10**400)
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.just(10**400)
+)
 ANYTHING = st.recursive(
     SCALARS | st.integers(0, 90).map(nested),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 RIGHT: dict[str, st.SearchStrategy[Any]] = {
@@ -58,7 +94,9 @@ def values(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
 def arguments(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     fields = {name: values(each) for name, each in schema["properties"].items()}
     needed = {name: fields.pop(name) for name in schema["required"]}
-    return st.fixed_dictionaries(needed, optional=fields) | st.dictionaries(TEXTS, ANYTHING, max_size=3)
+    return st.fixed_dictionaries(needed, optional=fields) | st.dictionaries(
+        TEXTS, ANYTHING, max_size=3
+    )
 
 
 def tools_of(session: Session) -> dict[str, Tool]:
@@ -67,7 +105,10 @@ def tools_of(session: Session) -> dict[str, Tool]:
 
 LEAVES_THE_FOLDER = ("bash", "fetch")
 """What is given to these is a command, or an address in the world: they are only asked about."""
-NAMES = [tool.spec.name for tool in default_tools()] + ["history_search", "history_read"]
+NAMES = [tool.spec.name for tool in default_tools()] + [
+    "history_search",
+    "history_read",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

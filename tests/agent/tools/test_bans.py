@@ -98,7 +98,13 @@ def test_what_is_ordinary_is_not_banned(command: str) -> None:
         ),
         (
             "git push --force *",
-            ["git push --force", "git push -f", "git push origin -uf", "git -C . push --forc", "git push $X"],
+            [
+                "git push --force",
+                "git push -f",
+                "git push origin -uf",
+                "git -C . push --forc",
+                "git push $X",
+            ],
             ["git push", "git push -u origin main", "git push --dry-run"],
         ),
         (
@@ -117,7 +123,11 @@ def test_what_is_ordinary_is_not_banned(command: str) -> None:
             ["docker ps", "docker run $X"],
         ),
         ("git add", ["git stage .", "git add ."], ["git status"]),
-        ("touch *", ["touch x", "ls; touch x", "sh -c 'touch x'"], ["ls touched", "rg touch"]),
+        (
+            "touch *",
+            ["touch x", "ls; touch x", "sh -c 'touch x'"],
+            ["ls touched", "rg touch"],
+        ),
         ("*", ["ls", "git status"], []),
         ("git pu*", ["git push", "git pull"], ["git fetch"]),
         ("git push --", ["git push -- x"], ["git push"]),
@@ -125,7 +135,9 @@ def test_what_is_ordinary_is_not_banned(command: str) -> None:
         ("git -c *", ["git -c a=b status"], ["git -C . status"]),
     ],
 )
-def test_a_ban_is_of_its_words_and_of_nothing_else(ban: str, banned: list[str], runs: list[str]) -> None:
+def test_a_ban_is_of_its_words_and_of_nothing_else(
+    ban: str, banned: list[str], runs: list[str]
+) -> None:
     assert [command for command in banned if not why_banned(ban, command)] == []
     assert [command for command in runs if why_banned(ban, command)] == []
 

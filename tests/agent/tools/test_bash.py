@@ -1,17 +1,21 @@
 import asyncio
 import os
 import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from foldline.agent.tools import ToolContext
+from foldline.agent.tools.bash import TIMED_OUT
 from foldline.agent.tools.process import MARK, spawn
-from foldline.context.tokens import estimate_tokens
 from foldline.llm.providers import PROVIDERS
+from foldline.view.tokens import estimate_tokens
 from support.agents import PATIENCE
-from support.processes import gone, is_running, numbers_in, pids
+from support.processes import is_running, numbers_in, pids, process_ended
 from support.tools import TOOLS, call
 
 ESCAPES = (
@@ -43,7 +47,9 @@ async def test_a_command_ended_by_a_signal_says_which(context: ToolContext) -> N
 
 
 async def test_it_runs_in_a_group_of_its_own(context: ToolContext) -> None:
-    shell, group = (await call(context, "bash", command="echo $$; ps -o pgid= -p $$")).text.split()
+    shell, group = (
+        await call(context, "bash", command="echo $$; ps -o pgid= -p $$")
+    ).text.split()
     assert shell == group != str(os.getpgrp())
 
 
@@ -52,7 +58,9 @@ async def test_input_is_closed(context: ToolContext) -> None:
 
 
 async def test_it_runs_in_the_working_directory(context: ToolContext) -> None:
-    assert (await call(context, "bash", command="pwd -P")).text.strip() == os.path.realpath(context.cwd)
+    assert (
+        await call(context, "bash", command="pwd -P")
+    ).text.strip() == os.path.realpath(context.cwd)
 
 
 async def test_output_arrives_before_the_command_ends(context: ToolContext) -> None:
@@ -75,7 +83,9 @@ async def test_all_output_reaches_the_screen(context: ToolContext) -> None:
 
 
 @pytest.fixture
-def time_runs_out(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, Callable[[], object]], None]:
+def time_runs_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[float, Callable[[], object]], None]:
     """A limit of so many seconds runs out once something is so, and not before."""
     ordinary, watching = asyncio.timeout, set[asyncio.Task[None]]()
 
@@ -106,9 +116,9 @@ async def test_a_timed_out_command_says_so_and_keeps_what_it_printed(
     time_runs_out(2, lambda: printed)
     outcome = await call(context, "bash", command="echo $$; exec sleep 1000", timeout=2)
     pid = int(outcome.text.split()[0])
-    assert "[timed out after 2 s" in outcome.text
+    assert TIMED_OUT.format(seconds=2) in outcome.text
     assert (outcome.brief, outcome.is_error) == ("timed out ✗", True)
-    await gone(pid)
+    await process_ended(pid)
 
 
 @pytest.mark.parametrize(
@@ -124,17 +134,21 @@ async def test_a_timed_out_command_says_so_and_keeps_what_it_printed(
         ESCAPES,
     ],
 )
-async def test_cancelling_leaves_no_process_behind(context: ToolContext, command: str) -> None:
+async def test_cancelling_leaves_no_process_behind(
+    context: ToolContext, command: str
+) -> None:
     running = asyncio.ensure_future(call(context, "bash", command=command))
     started = await pids(context.cwd / "p", 2)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     for pid in started:
-        await gone(pid)
+        await process_ended(pid)
 
 
-async def test_a_second_cancel_while_the_group_is_ended_leaves_nobody_either(context: ToolContext) -> None:
+async def test_a_second_cancel_while_the_group_is_ended_leaves_nobody_either(
+    context: ToolContext,
+) -> None:
     command = "trap '' TERM; echo $$ >p; sleep 1000 & echo $! >>p; while true; do sleep 1; done"
     running = asyncio.ensure_future(call(context, "bash", command=command))
     started = await pids(context.cwd / "p", 2)
@@ -144,10 +158,39 @@ async def test_a_second_cancel_while_the_group_is_ended_leaves_nobody_either(con
     with pytest.raises(asyncio.CancelledError):
         await running
     for pid in started:
-        await gone(pid)
+        await process_ended(pid)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+@pytest.mark.parametrize("cancels", [1, 2])
+async def test_a_cancel_during_the_start_ends_what_the_program_has_started(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch, cancels: int
+) -> None:
+    start = subprocess.Popen
+
+    def start_and_cancel(*words: Any, **options: Any) -> Any:
+        program = start(*words, **options)
+        deadline = time.monotonic() + PATIENCE
+        while len(numbers_in(context.cwd / "p")) < 2 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        for _ in range(cancels):
+            loop.call_soon(running.cancel)
+        return program
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(subprocess, "Popen", start_and_cancel)
+    command = "trap '' TERM; echo $$ >p; sleep 1000 & echo $! >>p; sleep 1000"
+    running = asyncio.ensure_future(call(context, "bash", command=command))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    started = numbers_in(context.cwd / "p")
+    assert len(started) == 2
+    for pid in started:
+        await process_ended(pid)
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="no /proc to find them by"
+)
 @pytest.mark.parametrize(
     "command",
     [
@@ -156,37 +199,49 @@ async def test_a_second_cancel_while_the_group_is_ended_leaves_nobody_either(con
     ],
 )
 async def test_a_timed_out_command_takes_those_with_it_who_left_its_group(
-    context: ToolContext, time_runs_out: Callable[[float, Callable[[], object]], None], command: str
+    context: ToolContext,
+    time_runs_out: Callable[[float, Callable[[], object]], None],
+    command: str,
 ) -> None:
     time_runs_out(1, lambda: len(numbers_in(context.cwd / "p")) == 2)
     await call(context, "bash", command=command, timeout=1)
     for pid in await pids(context.cwd / "p", 2):
-        await gone(pid)
+        await process_ended(pid)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
-async def test_what_finished_commands_left_running_ends_with_the_agent(context: ToolContext) -> None:
+@pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="no /proc to find them by"
+)
+async def test_what_finished_commands_left_running_ends_with_the_agent(
+    context: ToolContext,
+) -> None:
     await call(context, "bash", command=ESCAPES.replace("sleep 99", "true"))
-    await call(context, "bash", command=ESCAPES.replace("sleep 99", "true"), background=True)
+    await call(
+        context, "bash", command=ESCAPES.replace("sleep 99", "true"), background=True
+    )
     started = await pids(context.cwd / "p", 4)
     assert all(map(is_running, started))
     await context.jobs.aclose()
     for pid in started:
-        await gone(pid)
+        await process_ended(pid)
 
 
 @pytest.mark.parametrize("how", ["", "setsid "])
 async def test_a_background_process_that_holds_the_output_does_not_hold_the_call(
     context: ToolContext, how: str
 ) -> None:
-    outcome = await call(context, "bash", command=f"{how}sleep 1000 & echo $!", timeout=60)
+    outcome = await call(
+        context, "bash", command=f"{how}sleep 1000 & echo $!", timeout=60
+    )
     pid = int(outcome.text.split()[0])
     assert "background" in outcome.text
     assert outcome.brief == "exit 0"
-    await gone(pid)
+    await process_ended(pid)
 
 
-async def test_who_comes_late_to_the_output_of_a_finished_program_gets_all_of_it(tmp_path: Path) -> None:
+async def test_who_comes_late_to_the_output_of_a_finished_program_gets_all_of_it(
+    tmp_path: Path,
+) -> None:
     """The event loop may be held up for longer than others' hold on the output is waited for."""
     said, go = b"", tmp_path / "go"
 
@@ -205,7 +260,9 @@ async def test_who_comes_late_to_the_output_of_a_finished_program_gets_all_of_it
     assert said == b"first\nsecond\n"
 
 
-async def test_one_in_the_background_that_writes_on_and_on_does_not_hold_the_call(tmp_path: Path) -> None:
+async def test_one_in_the_background_that_writes_on_and_on_does_not_hold_the_call(
+    tmp_path: Path,
+) -> None:
     said = 0
 
     async def take(chunk: bytes) -> bool:
@@ -213,16 +270,23 @@ async def test_one_in_the_background_that_writes_on_and_on_does_not_hold_the_cal
         said += len(chunk)
         return True
 
-    async with asyncio.timeout(PATIENCE), spawn(["sh", "-c", "yes & echo $! >p"], tmp_path) as child:
+    async with (
+        asyncio.timeout(PATIENCE),
+        spawn(["sh", "-c", "yes & echo $! >p"], tmp_path) as child,
+    ):
         assert await child.follow(take, drain=0) is None
-    await gone(int((tmp_path / "p").read_text()))
+    await process_ended(int((tmp_path / "p").read_text()))
 
 
-@pytest.mark.parametrize(("how", "also"), [("", ""), ("setsid ", ""), ("setsid ", "; sleep 1000 &")])
+@pytest.mark.parametrize(
+    ("how", "also"), [("", ""), ("setsid ", ""), ("setsid ", "; sleep 1000 &")]
+)
 async def test_what_a_finished_command_left_with_its_output_in_a_file_goes_on(
     context: ToolContext, how: str, also: str
 ) -> None:
-    outcome = await call(context, "bash", command=f"{how}sleep 1000 >log 2>&1 & echo $!{also}")
+    outcome = await call(
+        context, "bash", command=f"{how}sleep 1000 >log 2>&1 & echo $!{also}"
+    )
     pid = int(outcome.text.split()[0])
     try:
         assert is_running(pid)
@@ -230,17 +294,25 @@ async def test_what_a_finished_command_left_with_its_output_in_a_file_goes_on(
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+@pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="no /proc to find them by"
+)
 @pytest.mark.parametrize("how", ["", "nohup ", "setsid ", "env -i /bin/"])
-async def test_a_process_that_outlives_its_command_is_named(context: ToolContext, how: str) -> None:
-    outcome = await call(context, "bash", command=f"({how}sleep 1000 >/dev/null 2>&1 & echo $! >p)")
+async def test_a_process_that_outlives_its_command_is_named(
+    context: ToolContext, how: str
+) -> None:
+    outcome = await call(
+        context, "bash", command=f"({how}sleep 1000 >/dev/null 2>&1 & echo $! >p)"
+    )
     (pid,) = await pids(context.cwd / "p", 1)
     assert f"(PID {pid})" in outcome.text and not outcome.is_error
     await context.jobs.aclose()
-    await gone(pid)
+    await process_ended(pid)
 
 
-async def test_a_command_that_leaves_nothing_says_nothing_of_it(context: ToolContext) -> None:
+async def test_a_command_that_leaves_nothing_says_nothing_of_it(
+    context: ToolContext,
+) -> None:
     outcome = await call(context, "bash", command="sleep 0 & wait; echo over")
     assert outcome.text == "over\n"
 
@@ -248,7 +320,9 @@ async def test_a_command_that_leaves_nothing_says_nothing_of_it(context: ToolCon
 async def test_a_cancel_takes_no_one_elses_process(context: ToolContext) -> None:
     outcome = await call(context, "bash", command="sleep 1000 >log 2>&1 & echo $!")
     other = int(outcome.text.split()[0])
-    running = asyncio.ensure_future(call(context, "bash", command="echo $$ >p; echo x >>p; sleep 1000"))
+    running = asyncio.ensure_future(
+        call(context, "bash", command="echo $$ >p; echo x >>p; sleep 1000")
+    )
     async with asyncio.timeout(PATIENCE):
         while not (context.cwd / "p").exists():
             await asyncio.sleep(0.005)
@@ -265,7 +339,9 @@ async def test_a_call_within_a_call_carries_both_marks(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(MARK, "outer")
-    assert (await call(context, "bash", command=f"echo ${MARK}")).text.split()[0] == "outer"
+    assert (await call(context, "bash", command=f"echo ${MARK}")).text.split()[
+        0
+    ] == "outer"
 
 
 async def test_commands_get_no_key_of_a_provider(
@@ -275,7 +351,10 @@ async def test_commands_get_no_key_of_a_provider(
     assert len(names) > 8
     for name in names:
         monkeypatch.setenv(name, "sk-planted")
-    assert "sk-planted" not in (await call(context, "bash", command="env; cat /proc/$PPID/comm")).text
+    assert (
+        "sk-planted"
+        not in (await call(context, "bash", command="env; cat /proc/$PPID/comm")).text
+    )
 
 
 async def test_long_output_is_clipped_and_the_pointer_reads_back_what_was_left_out(
@@ -283,7 +362,9 @@ async def test_long_output_is_clipped_and_the_pointer_reads_back_what_was_left_o
 ) -> None:
     context.max_tokens = 700
     outcome = await call(
-        context, "bash", command="for i in {1..5000}; do echo line $i of output; done; exit 1"
+        context,
+        "bash",
+        command="for i in {1..5000}; do echo line $i of output; done; exit 1",
     )
     assert estimate_tokens(outcome.text) <= 700
     assert outcome.text.startswith("line 1 of output\n")
@@ -304,21 +385,29 @@ async def test_short_output_leaves_no_file(context: ToolContext) -> None:
     assert not context.spill_dir.exists()
 
 
-async def test_an_endless_output_is_bounded_and_its_end_is_kept(context: ToolContext) -> None:
+async def test_an_endless_output_is_bounded_and_its_end_is_kept(
+    context: ToolContext,
+) -> None:
     context.max_tokens = 500
-    outcome = await call(context, "bash", command="yes | head -c 40000000; echo the end")
+    outcome = await call(
+        context, "bash", command="yes | head -c 40000000; echo the end"
+    )
     assert "the end" in outcome.text
     assert outcome.full_output is not None
     assert Path(outcome.full_output).stat().st_size < 20_000_000
     assert "were not kept" in Path(outcome.full_output).read_text()
 
 
-async def test_terminal_sequences_progress_and_nul_do_not_reach_the_model(context: ToolContext) -> None:
+async def test_terminal_sequences_progress_and_nul_do_not_reach_the_model(
+    context: ToolContext,
+) -> None:
     command = r"printf '\033[31mred\033[0m \033]0;title\007x\n10%%\r50%%\r100%%\r\na\0b\xff\n'"
     assert (await call(context, "bash", command=command)).text == "red x\n100%\na�b�\n"
 
 
-async def test_a_program_that_cannot_be_started_is_an_error_outcome(context: ToolContext) -> None:
+async def test_a_program_that_cannot_be_started_is_an_error_outcome(
+    context: ToolContext,
+) -> None:
     context.cwd = context.cwd / "gone"
     assert (await call(context, "bash", command="true")).is_error
 
@@ -330,7 +419,9 @@ async def test_a_nul_in_a_command_is_an_error_outcome(context: ToolContext) -> N
     assert "NUL" in outcome.text
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc to count descriptors in")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="no /proc to count descriptors in"
+)
 async def test_no_descriptor_is_left_open(context: ToolContext) -> None:
     await call(context, "bash", command="true")
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -367,5 +458,7 @@ def test_the_title_is_the_whole_command_on_one_line() -> None:
         ("make >/dev/null", True),
     ],
 )
-def test_words_that_name_places_outside_are_seen(context: ToolContext, command: str, inside: bool) -> None:
+def test_words_that_name_places_outside_are_seen(
+    context: ToolContext, command: str, inside: bool
+) -> None:
     assert TOOLS["bash"].inside({"command": command}, context) is inside

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from foldline.agent.tools import ToolContext, ToolFailure, files
 from foldline.agent.tools.text import decoded, with_line_ends
-from foldline.context.tokens import estimate_tokens
+from foldline.view.tokens import estimate_tokens
 from support.agents import PATIENCE
 from support.images import KINDS, image, with_damaged_note
+from support.sentences import says
 from support.tools import TOOLS, call, tool_context
 
 
@@ -22,7 +23,9 @@ async def test_a_file_is_returned_plain_and_whole(context: ToolContext) -> None:
     outcome = await call(context, "read", path="a.txt")
     assert outcome.text == "one\n\ttwo\nthree"
     assert outcome.brief == "3 lines"
-    assert [(touch.path, touch.action) for touch in outcome.files] == [("a.txt", "read")]
+    assert [(touch.path, touch.action) for touch in outcome.files] == [
+        ("a.txt", "read")
+    ]
 
 
 async def test_a_range_says_which_lines_it_is(context: ToolContext) -> None:
@@ -57,8 +60,12 @@ async def test_a_long_file_is_clipped_and_its_pointer_gives_exactly_what_was_lef
     assert "".join(shown[:at]) + middle + "".join(shown[at + 1 :]) == "".join(lines)
 
 
-async def test_a_clipped_range_points_at_lines_of_the_file(context: ToolContext) -> None:
-    (context.cwd / "a.txt").write_text("".join(f"line {n} of a long file\n" for n in range(1, 3001)))
+async def test_a_clipped_range_points_at_lines_of_the_file(
+    context: ToolContext,
+) -> None:
+    (context.cwd / "a.txt").write_text(
+        "".join(f"line {n} of a long file\n" for n in range(1, 3001))
+    )
     context.max_tokens = 400
     outcome = await call(context, "read", path="a.txt", offset=1001, limit=1000)
     pointer = next(line for line in outcome.text.splitlines() if line.startswith("[…"))
@@ -75,7 +82,9 @@ async def test_a_huge_line_is_clipped_within_its_room(context: ToolContext) -> N
     assert estimate_tokens(outcome.text) <= 500
     assert "characters of line 1 left out" in outcome.text
     pointer = outcome.text.partition("`bash` ")[2].partition(" …]")[0]
-    assert (await call(context, "bash", command=pointer)).text.startswith(("x", " ", "=", "1", ";"))
+    assert (await call(context, "bash", command=pointer)).text.startswith(
+        ("x", " ", "=", "1", ";")
+    )
 
 
 async def test_no_room_at_all_still_gives_the_pointer(context: ToolContext) -> None:
@@ -92,7 +101,9 @@ async def test_chinese_text_is_clipped_by_its_own_weight(context: ToolContext) -
     assert "中文.md with offset" in outcome.text
 
 
-async def test_what_is_not_utf8_is_replaced_and_nul_never_comes_through(context: ToolContext) -> None:
+async def test_what_is_not_utf8_is_replaced_and_nul_never_comes_through(
+    context: ToolContext,
+) -> None:
     (context.cwd / "a.txt").write_bytes(b"caf\xe9\n" + b"x" * 9000 + b"\x00\n")
     outcome = await call(context, "read", path="a.txt")
     assert outcome.text.startswith("caf�\n")
@@ -115,7 +126,9 @@ async def test_a_binary_file_is_refused(context: ToolContext) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_image_is_returned_with_its_size_whatever_its_name(context: ToolContext, kind: str) -> None:
+async def test_an_image_is_returned_with_its_size_whatever_its_name(
+    context: ToolContext, kind: str
+) -> None:
     (context.cwd / "shot.dat").write_bytes(image(kind, 641, 483))
     outcome = await call(context, "read", path="shot.dat")
     (part,) = outcome.images
@@ -126,8 +139,12 @@ async def test_an_image_is_returned_with_its_size_whatever_its_name(context: Too
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("left", [4, 20, -3])
-async def test_an_image_that_is_cut_off_is_refused(context: ToolContext, kind: str, left: int) -> None:
-    (context.cwd / "a.img").write_bytes(image(kind)[: max(left, 12) if left > 0 else left])
+async def test_an_image_that_is_cut_off_is_refused(
+    context: ToolContext, kind: str, left: int
+) -> None:
+    (context.cwd / "a.img").write_bytes(
+        image(kind)[: max(left, 12) if left > 0 else left]
+    )
     outcome = await call(context, "read", path="a.img")
     assert outcome.is_error
     assert "is a broken image" in outcome.text
@@ -140,13 +157,17 @@ async def test_an_image_with_a_changed_byte_is_refused(context: ToolContext) -> 
     assert "is a broken image" in (await call(context, "read", path="a.png")).text
 
 
-async def test_of_an_image_a_damaged_part_that_nothing_depends_on_is_left_out(context: ToolContext) -> None:
+async def test_of_an_image_a_damaged_part_that_nothing_depends_on_is_left_out(
+    context: ToolContext,
+) -> None:
     (context.cwd / "a.png").write_bytes(with_damaged_note(image("png", 641, 483)))
     (part,) = (await call(context, "read", path="a.png")).images
     assert base64.b64decode(part.data) == image("png", 641, 483)
 
 
-@pytest.mark.parametrize("content", [image("png") + b"\x00" * 5_000_000, image("gif", 9000, 10)])
+@pytest.mark.parametrize(
+    "content", [image("png") + b"\x00" * 5_000_000, image("gif", 9000, 10)]
+)
 async def test_a_giant_image_is_refused(context: ToolContext, content: bytes) -> None:
     (context.cwd / "a.png").write_bytes(content)
     outcome = await call(context, "read", path="a.png")
@@ -155,8 +176,12 @@ async def test_a_giant_image_is_refused(context: ToolContext, content: bytes) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
-async def test_a_file_whose_size_the_system_does_not_know_is_read(context: ToolContext) -> None:
-    assert (await call(context, "read", path="/proc/self/status")).text.startswith("Name:")
+async def test_a_file_whose_size_the_system_does_not_know_is_read(
+    context: ToolContext,
+) -> None:
+    assert (await call(context, "read", path="/proc/self/status")).text.startswith(
+        "Name:"
+    )
 
 
 async def test_a_file_that_grows_beyond_the_bound_is_refused(
@@ -164,7 +189,9 @@ async def test_a_file_that_grows_beyond_the_bound_is_refused(
 ) -> None:
     (context.cwd / "a").write_text("text" * 100)
     monkeypatch.setattr(files, "LARGEST", 100)
-    monkeypatch.setattr(files, "_refuse_unreadable", lambda status, shown: None)  # it was small then
+    monkeypatch.setattr(
+        files, "_refuse_unreadable", lambda status, shown: None
+    )  # it was small then
     outcome = await call(context, "read", path="a")
     assert "more than 100 B" in outcome.text
 
@@ -191,18 +218,20 @@ async def test_a_missing_file_suggests_near_names(context: ToolContext) -> None:
     assert "Did you mean deep/other.py?" in elsewhere.text
 
 
-async def test_a_folder_a_pipe_and_a_link_in_a_loop_are_refused(context: ToolContext) -> None:
+async def test_a_folder_a_pipe_and_a_link_in_a_loop_are_refused(
+    context: ToolContext,
+) -> None:
     (context.cwd / "folder").mkdir()
     (context.cwd / "loop").symlink_to("loop")
     os.mkfifo(context.cwd / "pipe")
     for name, reason in [
-        ("folder", "is a folder"),
-        ("pipe", "not an ordinary file"),
-        ("loop", "could not be read"),
+        ("folder", files.A_FOLDER),
+        ("pipe", files.NOT_ORDINARY),
+        ("loop", files.NOT_READ),
     ]:
         outcome = await call(context, "read", path=name)
         assert outcome.is_error
-        assert reason in outcome.text
+        assert says(outcome.text, reason)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -218,7 +247,11 @@ async def test_a_file_without_permission_is_an_error(context: ToolContext) -> No
 async def test_an_empty_file_says_so(context: ToolContext) -> None:
     (context.cwd / "a").write_text("")
     outcome = await call(context, "read", path="a")
-    assert (outcome.text, outcome.brief, outcome.is_error) == ("[a is empty]", "0 lines", False)
+    assert (outcome.text, outcome.brief, outcome.is_error) == (
+        "[a is empty]",
+        "0 lines",
+        False,
+    )
 
 
 async def test_home_is_expanded_and_paths_inside_are_named_relative(
@@ -231,11 +264,15 @@ async def test_home_is_expanded_and_paths_inside_are_named_relative(
 
 
 @pytest.mark.parametrize("path", ["", "  ", "a\x00b", "~nobody-of-that-name/x"])
-async def test_a_senseless_path_is_one_sentence(context: ToolContext, path: str) -> None:
+async def test_a_senseless_path_is_one_sentence(
+    context: ToolContext, path: str
+) -> None:
     assert (await call(context, "read", path=path)).is_error
 
 
-def test_reading_outside_is_outside_also_through_a_link_but_spilled_output_is_not(tmp_path: Path) -> None:
+def test_reading_outside_is_outside_also_through_a_link_but_spilled_output_is_not(
+    tmp_path: Path,
+) -> None:
     cwd = tmp_path / "project"
     cwd.mkdir()
     context = tool_context(cwd)
@@ -257,26 +294,48 @@ def file(context: ToolContext) -> Path:
 async def test_an_edit_replaces_the_only_occurrence_and_counts_lines(
     context: ToolContext, file: Path
 ) -> None:
-    outcome = await call(context, "edit", path="a.py", old="    return 1\n", new="    x = 1\n    return x\n")
-    assert file.read_text() == "def one():\n    x = 1\n    return x\n\n\ndef two():\n    return 2\n"
+    outcome = await call(
+        context,
+        "edit",
+        path="a.py",
+        old="    return 1\n",
+        new="    x = 1\n    return x\n",
+    )
+    assert (
+        file.read_text()
+        == "def one():\n    x = 1\n    return x\n\n\ndef two():\n    return 2\n"
+    )
     assert outcome.brief == "+2 −1"
     (touch,) = outcome.files
-    assert (touch.path, touch.action, touch.added, touch.removed) == ("a.py", "modified", 2, 1)
+    assert (touch.path, touch.action, touch.added, touch.removed) == (
+        "a.py",
+        "modified",
+        2,
+        1,
+    )
     assert outcome.diff is not None
     assert "-    return 1\n+    x = 1\n+    return x\n" in outcome.diff
 
 
-async def test_an_edit_that_is_not_unique_names_the_lines(context: ToolContext, file: Path) -> None:
+async def test_an_edit_that_is_not_unique_names_the_lines(
+    context: ToolContext, file: Path
+) -> None:
     before = file.read_bytes()
-    outcome = await call(context, "edit", path="a.py", old="    return", new="    yield")
+    outcome = await call(
+        context, "edit", path="a.py", old="    return", new="    yield"
+    )
     assert outcome.is_error
     assert "2 times" in outcome.text
     assert "lines 2, 6" in outcome.text
     assert file.read_bytes() == before
 
 
-async def test_replace_all_replaces_every_occurrence(context: ToolContext, file: Path) -> None:
-    outcome = await call(context, "edit", path="a.py", old="return", new="yield", replace_all=True)
+async def test_replace_all_replaces_every_occurrence(
+    context: ToolContext, file: Path
+) -> None:
+    outcome = await call(
+        context, "edit", path="a.py", old="return", new="yield", replace_all=True
+    )
     assert file.read_text().count("yield") == 2
     assert outcome.brief == "+2 −2"
 
@@ -285,11 +344,31 @@ async def test_replace_all_replaces_every_occurrence(context: ToolContext, file:
     ("old", "hint"),
     [
         ("  return 2", ""),
-        ("def two():\n    return 3", "begins at line 5, but line 6 differs: the file has `    return 2`"),
-        ("def one():\n  return 1", "line 2 differs only in white space"),
-        ("\tdef one():", "nearest line is 1, but it differs only in white space"),
-        ("def three():", "nearest line is 1: `def one():`"),
-        ("zzz", "No line is like"),
+        (
+            "def two():\n    return 3",
+            files.DIFFERS_AT.format(
+                start=5, line=6, differs=files.DIFFERS, text="`    return 2`"
+            ),
+        ),
+        (
+            "def one():\n  return 1",
+            files.DIFFERS_AT.format(
+                start=1, line=2, differs=files.WHITE_SPACE, text="`    return 1`"
+            ),
+        ),
+        (
+            "\tdef one():",
+            files.DIFFERS_AT.format(
+                start=1, line=1, differs=files.WHITE_SPACE, text="`def one():`"
+            ),
+        ),
+        (
+            "def onee():",
+            files.DIFFERS_AT.format(
+                start=1, line=1, differs=files.DIFFERS, text="`def one():`"
+            ),
+        ),
+        ("zzz", files.NOTHING_SIMILAR),
     ],
 )
 async def test_text_that_is_not_there_says_where_it_almost_is(
@@ -303,30 +382,42 @@ async def test_text_that_is_not_there_says_where_it_almost_is(
         assert not outcome.is_error
 
 
-async def test_a_file_changed_since_it_was_read_is_not_edited(context: ToolContext, file: Path) -> None:
+async def test_a_file_changed_since_it_was_read_is_not_edited(
+    context: ToolContext, file: Path
+) -> None:
     await call(context, "read", path="a.py")
     file.write_text("def one():\n    return 10\n")
     outcome = await call(context, "edit", path="a.py", old="def one", new="def uno")
     assert outcome.is_error
-    assert "changed on disk" in outcome.text
+    assert says(outcome.text, files.STALE)
     assert file.read_text() == "def one():\n    return 10\n"
     await call(context, "read", path="a.py")
-    assert not (await call(context, "edit", path="a.py", old="def one", new="def uno")).is_error
+    assert not (
+        await call(context, "edit", path="a.py", old="def one", new="def uno")
+    ).is_error
 
 
-async def test_a_touched_file_with_the_same_content_is_not_stale(context: ToolContext, file: Path) -> None:
+async def test_a_touched_file_with_the_same_content_is_not_stale(
+    context: ToolContext, file: Path
+) -> None:
     await call(context, "read", path="a.py")
     os.utime(file, (1, 1))
-    assert not (await call(context, "edit", path="a.py", old="def one", new="def uno")).is_error
+    assert not (
+        await call(context, "edit", path="a.py", old="def one", new="def uno")
+    ).is_error
 
 
-async def test_our_own_edits_make_nothing_stale(context: ToolContext, file: Path) -> None:
+async def test_our_own_edits_make_nothing_stale(
+    context: ToolContext, file: Path
+) -> None:
     await call(context, "read", path="a.py")
     for old, new in [("one", "uno"), ("two", "due"), ("uno", "un")]:
         assert not (await call(context, "edit", path="a.py", old=old, new=new)).is_error
 
 
-async def test_a_write_over_a_stale_file_is_refused(context: ToolContext, file: Path) -> None:
+async def test_a_write_over_a_stale_file_is_refused(
+    context: ToolContext, file: Path
+) -> None:
     await call(context, "read", path="a.py")
     file.write_text("the user's\n")
     outcome = await call(context, "write", path="a.py", content="ours\n")
@@ -334,7 +425,9 @@ async def test_a_write_over_a_stale_file_is_refused(context: ToolContext, file: 
     assert file.read_text() == "the user's\n"
 
 
-async def test_what_was_previewed_is_what_is_applied(context: ToolContext, file: Path) -> None:
+async def test_what_was_previewed_is_what_is_applied(
+    context: ToolContext, file: Path
+) -> None:
     arguments = {"path": "a.py", "old": "one", "new": "uno"}
     diff = TOOLS["edit"].preview(arguments, context)
     assert diff is not None
@@ -343,11 +436,16 @@ async def test_what_was_previewed_is_what_is_applied(context: ToolContext, file:
     assert (await call(context, "edit", **arguments)).is_error
 
 
-async def test_edits_at_the_same_time_do_not_lose_one_another(context: ToolContext) -> None:
+async def test_edits_at_the_same_time_do_not_lose_one_another(
+    context: ToolContext,
+) -> None:
     path = context.cwd / "many.txt"
     path.write_text("".join(f"<{n}>\n" for n in range(20)))
     await asyncio.gather(
-        *(call(context, "edit", path="many.txt", old=f"<{n}>", new=f"[{n}]") for n in range(20))
+        *(
+            call(context, "edit", path="many.txt", old=f"<{n}>", new=f"[{n}]")
+            for n in range(20)
+        )
     )
     assert path.read_text() == "".join(f"[{n}]\n" for n in range(20))
 
@@ -355,19 +453,25 @@ async def test_edits_at_the_same_time_do_not_lose_one_another(context: ToolConte
 async def test_crlf_and_byte_order_mark_are_kept(context: ToolContext) -> None:
     path = context.cwd / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\nthree\r\n")
-    outcome = await call(context, "edit", path="a.txt", old="one\ntwo\n", new="1\n2\n2b\n")
+    outcome = await call(
+        context, "edit", path="a.txt", old="one\ntwo\n", new="1\n2\n2b\n"
+    )
     assert not outcome.is_error
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\n2b\r\nthree\r\n"
 
 
-async def test_new_lines_within_a_line_get_the_line_ends_of_the_file(context: ToolContext) -> None:
+async def test_new_lines_within_a_line_get_the_line_ends_of_the_file(
+    context: ToolContext,
+) -> None:
     path = context.cwd / "a.txt"
     path.write_bytes(b"one\r\ntwo\r\n")
     await call(context, "edit", path="a.txt", old="two", new="2\n3")
     assert path.read_bytes() == b"one\r\n2\r\n3\r\n"
 
 
-async def test_bytes_that_are_not_utf8_survive_an_edit_elsewhere(context: ToolContext) -> None:
+async def test_bytes_that_are_not_utf8_survive_an_edit_elsewhere(
+    context: ToolContext,
+) -> None:
     path = context.cwd / "latin.txt"
     path.write_bytes(b"caf\xe9\nname = 1\n")
     await call(context, "edit", path="latin.txt", old="name = 1", new="name = 2")
@@ -378,7 +482,10 @@ async def test_a_file_in_utf16_is_not_edited(context: ToolContext) -> None:
     path = context.cwd / "a.txt"
     path.write_bytes("one\n".encode("utf-16"))
     before = path.read_bytes()
-    assert "UTF-16" in (await call(context, "edit", path="a.txt", old="one", new="two")).text
+    assert (
+        "UTF-16"
+        in (await call(context, "edit", path="a.txt", old="one", new="two")).text
+    )
     assert path.read_bytes() == before
 
 
@@ -392,7 +499,9 @@ async def test_patterns_in_the_text_are_only_text(context: ToolContext) -> None:
 async def test_chinese_text_is_edited(context: ToolContext) -> None:
     path = context.cwd / "说明.md"
     path.write_text("# 标题\n必须保留。\n")
-    outcome = await call(context, "edit", path="说明.md", old="必须保留", new="不要删除")
+    outcome = await call(
+        context, "edit", path="说明.md", old="必须保留", new="不要删除"
+    )
     assert path.read_text() == "# 标题\n不要删除。\n"
     assert outcome.text.startswith("Edited 说明.md")
 
@@ -414,21 +523,35 @@ async def test_mode_and_link_survive_an_edit(context: ToolContext, file: Path) -
     assert stat.S_IMODE(file.stat().st_mode) == 0o750
 
 
-async def test_a_write_makes_folders_and_leaves_no_temporary_files(context: ToolContext) -> None:
+async def test_a_write_makes_folders_and_leaves_no_temporary_files(
+    context: ToolContext,
+) -> None:
     outcome = await call(context, "write", path="x/y/新.txt", content="a\r\nb\n")
     assert (context.cwd / "x/y/新.txt").read_bytes() == b"a\r\nb\n"
     assert [path.name for path in (context.cwd / "x/y").iterdir()] == ["新.txt"]
-    assert (outcome.brief, outcome.files[0].path, outcome.files[0].added) == ("2 lines", "x/y/新.txt", 2)
+    assert (outcome.brief, outcome.files[0].path, outcome.files[0].added) == (
+        "2 lines",
+        "x/y/新.txt",
+        2,
+    )
 
 
-async def test_a_write_over_a_file_counts_what_changed(context: ToolContext, file: Path) -> None:
-    outcome = await call(context, "write", path="a.py", content="def one():\n    return 1\n")
+async def test_a_write_over_a_file_counts_what_changed(
+    context: ToolContext, file: Path
+) -> None:
+    outcome = await call(
+        context, "write", path="a.py", content="def one():\n    return 1\n"
+    )
     assert (outcome.files[0].added, outcome.files[0].removed) == (0, 4)
     assert outcome.text == "Replaced a.py: 2 lines."
 
 
-@pytest.mark.parametrize("name", ["-n.txt", "with space.txt", "quote'\".txt", "new\nline.txt", "[/red].txt"])
-async def test_weird_file_names_are_written_read_and_edited(context: ToolContext, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["-n.txt", "with space.txt", "quote'\".txt", "new\nline.txt", "[/red].txt"]
+)
+async def test_weird_file_names_are_written_read_and_edited(
+    context: ToolContext, name: str
+) -> None:
     assert not (await call(context, "write", path=name, content="one\n")).is_error
     assert (await call(context, "read", path=name)).text == "one\n"
     outcome = await call(context, "edit", path=name, old="one", new="two")
@@ -452,14 +575,18 @@ async def test_a_symlink_loop_is_refused(context: ToolContext) -> None:
     assert (context.cwd / "loop").is_symlink()
 
 
-async def test_lone_surrogates_are_refused_before_anything_is_written(context: ToolContext) -> None:
+async def test_lone_surrogates_are_refused_before_anything_is_written(
+    context: ToolContext,
+) -> None:
     assert (await call(context, "write", path="a", content="\ud800")).is_error
     assert not (context.cwd / "a").exists()
 
 
 def test_changes_elsewhere_count_as_outside(context: ToolContext) -> None:
     assert TOOLS["write"].inside({"path": "a", "content": ""}, context)
-    assert not TOOLS["edit"].inside({"path": "/etc/hosts", "old": "a", "new": "b"}, context)
+    assert not TOOLS["edit"].inside(
+        {"path": "/etc/hosts", "old": "a", "new": "b"}, context
+    )
 
 
 def test_a_preview_of_a_call_that_would_fail_says_why(context: ToolContext) -> None:
@@ -477,7 +604,11 @@ def test_a_preview_of_a_new_file_adds_all_its_lines(context: ToolContext) -> Non
 
 
 def attributes(path: Path) -> dict[str, bytes]:
-    return {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith("user.")}
+    return {
+        name: os.getxattr(path, name)
+        for name in os.listxattr(path)
+        if name.startswith("user.")
+    }
 
 
 def with_attribute(path: Path) -> None:
@@ -488,7 +619,9 @@ def with_attribute(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["edit", "write"])
-async def test_a_changed_file_keeps_its_mode_and_extended_attributes(context: ToolContext, name: str) -> None:
+async def test_a_changed_file_keeps_its_mode_and_extended_attributes(
+    context: ToolContext, name: str
+) -> None:
     path = context.cwd / "a.txt"
     path.write_text("one\n")
     path.chmod(0o2751)
@@ -520,7 +653,9 @@ async def test_a_file_that_cannot_be_replaced_by_its_like_is_written_in_its_plac
         monkeypatch.setattr("foldline.files.os.replace", busy)
     await call(context, "edit", path="a.txt", old="one and much more", new="two")
     assert path.read_text() == "two\n" and path.stat().st_ino == inode
-    assert [each.name for each in context.cwd.iterdir()] == ["a.txt"], "no draft is left"
+    assert [each.name for each in context.cwd.iterdir()] == ["a.txt"], (
+        "no draft is left"
+    )
 
 
 async def test_a_hard_linked_file_of_another_user_is_not_written_through(
@@ -535,7 +670,9 @@ async def test_a_hard_linked_file_of_another_user_is_not_written_through(
     outcome = await call(context, "edit", path="a.txt", old="one", new="two")
     assert (
         outcome.is_error
-        and (context.cwd / "b.txt").read_text() == (context.cwd / "a.txt").read_text() == "one\n"
+        and (context.cwd / "b.txt").read_text()
+        == (context.cwd / "a.txt").read_text()
+        == "one\n"
     )
 
 
@@ -544,7 +681,8 @@ async def test_a_changed_hard_link_is_said(context: ToolContext) -> None:
     for name in ("b.txt", "c.txt"):
         (context.cwd / name).hardlink_to(context.cwd / "a.txt")
     outcome = await call(context, "edit", path="a.txt", old="one", new="two")
-    assert "2 other names (hard links)" in outcome.text and outcome.brief.endswith("hard link")
+    assert files.OTHER_LINKS.format(links="2 other names") in outcome.text
+    assert outcome.brief.endswith("hard link")
     assert (context.cwd / "b.txt").read_text() == "one\n"
     again = await call(context, "edit", path="a.txt", old="two", new="three")
     assert "hard link" not in again.text + again.brief
@@ -574,8 +712,16 @@ FORMS = {
     "LF": (b"one\ntwo\n", "one\r\nnew\r\ntwo\r\n", b"one\nnew\ntwo\n"),
     "byte order mark": (BOM + b"one\r\n", "two\n", BOM + b"two\r\n"),
     "a mark that the text has, too": (BOM + b"one\n", "\ufefftwo\n", BOM + b"two\n"),
-    "mixed, mostly LF": (b"a\r\nb\nc\nd\ne\r\n", "a\nb\nX\nY\nd\ne\n", b"a\r\nb\nX\nY\nd\ne\r\n"),
-    "mixed, mostly CRLF": (b"a\nb\r\nc\r\nd\r\n", "a\nX\nY\nd\n", b"a\nX\r\nY\r\nd\r\n"),
+    "mixed, mostly LF": (
+        b"a\r\nb\nc\nd\ne\r\n",
+        "a\nb\nX\nY\nd\ne\n",
+        b"a\r\nb\nX\nY\nd\ne\r\n",
+    ),
+    "mixed, mostly CRLF": (
+        b"a\nb\r\nc\r\nd\r\n",
+        "a\nX\nY\nd\n",
+        b"a\nX\r\nY\r\nd\r\n",
+    ),
     "no line end yet": (b"one", "one\r\ntwo\n", b"one\r\ntwo\n"),
     "no line end any more": (b"one\r\ntwo\r\n", "one", b"one"),
     "without its last line end": (b"one\r\ntwo\r\n", "one\ntwo", b"one\r\ntwo"),
@@ -609,14 +755,21 @@ async def test_a_new_file_gets_exactly_what_was_written(context: ToolContext) ->
     assert (context.cwd / "new.txt").read_bytes() == BOM + b"a\r\nb\n"
 
 
-async def test_an_edit_keeps_the_line_ends_of_the_lines_it_repeats(context: ToolContext) -> None:
+async def test_an_edit_keeps_the_line_ends_of_the_lines_it_repeats(
+    context: ToolContext,
+) -> None:
     path = context.cwd / "a.txt"
     path.write_bytes(BOM + b"a\r\nb\nc\r\nd\r\n")
     await call(context, "edit", path="a.txt", old="a\nb\nc\n", new="a\nb\nX\nc\n")
     assert path.read_bytes() == BOM + b"a\r\nb\nX\r\nc\r\nd\r\n"
 
 
-@given(st.lists(st.sampled_from(["a", "b", "", "c\r"])), st.lists(st.sampled_from(["a", "b", "", "d"])))
-def test_only_line_ends_differ_from_the_text_that_was_given(old: list[str], new: list[str]) -> None:
+@given(
+    st.lists(st.sampled_from(["a", "b", "", "c\r"])),
+    st.lists(st.sampled_from(["a", "b", "", "d"])),
+)
+def test_only_line_ends_differ_from_the_text_that_was_given(
+    old: list[str], new: list[str]
+) -> None:
     before, text = "\n".join(old).encode(), "\n".join(new)
     assert with_line_ends(text, before, before).decode().replace("\r\n", "\n") == text

@@ -42,7 +42,9 @@ def covered_by(command: str) -> list[str]:
         ("git status 2> /dev/null", "git status"),
     ],
 )
-def test_a_familiar_command_is_known_by_its_leading_words(command: str, leading: str) -> None:
+def test_a_familiar_command_is_known_by_its_leading_words(
+    command: str, leading: str
+) -> None:
     assert covered_by(command) == [leading]
 
 
@@ -98,6 +100,7 @@ STARTS_OR_LOADS = """
 
 def test_no_option_that_runs_loads_or_writes_something_is_in_the_table() -> None:
     found = {
-        leading: sorted(named.intersection(STARTS_OR_LOADS.split())) for leading, (named, _) in _KNOWN.items()
+        leading: sorted(named.intersection(STARTS_OR_LOADS.split()))
+        for leading, (named, _) in _KNOWN.items()
     }
     assert not {leading: options for leading, options in found.items() if options}

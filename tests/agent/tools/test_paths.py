@@ -31,7 +31,9 @@ def project(tmp_path: Path) -> Path:
         "git commit -m 'a (b) c'", "cd src && ls", "cat nowhere", "/usr/bin/env ls", "ls -la --color=auto",
     ],
 )  # fmt: skip
-def test_a_command_that_names_nothing_outside_stays_inside(project: Path, command: str) -> None:
+def test_a_command_that_names_nothing_outside_stays_inside(
+    project: Path, command: str
+) -> None:
     assert command_inside(command, project)
 
 
@@ -50,19 +52,29 @@ def test_a_command_that_names_nothing_outside_stays_inside(project: Path, comman
         "cat <<EOF\n/etc/passwd\nEOF", "scp a host:/x", "cat a\x00/etc", "true " * 3_000,
     ],
 )  # fmt: skip
-def test_what_names_a_way_out_or_cannot_be_told_counts_as_outside(project: Path, command: str) -> None:
+def test_what_names_a_way_out_or_cannot_be_told_counts_as_outside(
+    project: Path, command: str
+) -> None:
     assert not command_inside(command, project)
 
 
-@pytest.mark.parametrize("name", ["a,b", "a=b", "a:b", "a@b", "a b", "@z", "--x=a,b", "-ox@y", "ü ö", 'a"b'])
-@pytest.mark.parametrize("word", ["{}/x", "{}", "--file={}/x", "k:{}/x", "-f{}/x", "./{}/x"])
-def test_a_link_is_followed_whatever_its_name_holds(project: Path, name: str, word: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["a,b", "a=b", "a:b", "a@b", "a b", "@z", "--x=a,b", "-ox@y", "ü ö", 'a"b']
+)
+@pytest.mark.parametrize(
+    "word", ["{}/x", "{}", "--file={}/x", "k:{}/x", "-f{}/x", "./{}/x"]
+)
+def test_a_link_is_followed_whatever_its_name_holds(
+    project: Path, name: str, word: str
+) -> None:
     (project / name).symlink_to(project.parent)
     assert not command_inside(f"cat {shlex.quote(word.format(name))}", project)
     assert command_inside(f"cat {shlex.quote(word.format('x' + name))}", project)
 
 
-def test_a_long_message_stays_inside_and_a_program_in_one_word_does_not(project: Path) -> None:
+def test_a_long_message_stays_inside_and_a_program_in_one_word_does_not(
+    project: Path,
+) -> None:
     assert command_inside(f"git commit -m '{'many words, and more; ' * 50}'", project)
     assert not command_inside(f"python -c '{'print(1); ' * 400}'", project)
 
@@ -74,7 +86,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "work").mkdir(parents=True)
     (folder / ".config").mkdir()
     (folder / "kept" / "sessions").mkdir(parents=True)
-    (folder / "kept" / "sessions" / "events.jsonl").write_text("needle of another project\n")
+    (folder / "kept" / "sessions" / "events.jsonl").write_text(
+        "needle of another project\n"
+    )
     (folder / "work" / "a.txt").write_text("needle\n")
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("FOLDLINE_HOME", str(folder / "kept"))
@@ -104,7 +118,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("tool", ["write", "edit"])
-def test_a_change_of_what_acts_by_itself_asks(context: ToolContext, tool: str, name: str) -> None:
+def test_a_change_of_what_acts_by_itself_asks(
+    context: ToolContext, tool: str, name: str
+) -> None:
     (context.cwd / ".git").mkdir()
     (context.cwd / "link").symlink_to(".git")
     (context.cwd / "bare").mkdir()
@@ -123,7 +139,9 @@ def test_a_change_of_what_acts_by_itself_asks(context: ToolContext, tool: str, n
      ".dockerignore", "git/hooks/x", "Makefile", "sub/new/b.py", "lefthook/x", "zed/tasks.json", "head/x",
      "instructions.md"],
 )  # fmt: skip
-def test_a_change_of_any_other_file_of_the_project_does_not(context: ToolContext, name: str) -> None:
+def test_a_change_of_any_other_file_of_the_project_does_not(
+    context: ToolContext, name: str
+) -> None:
     assert TOOLS["write"].inside({"path": name, "content": ""}, context)
 
 
@@ -136,8 +154,12 @@ def repository(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> ToolCon
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
     subprocess.run(["git", "init", "-q", str(context.cwd)], check=True)
     config = context.cwd / ".git" / "config"
-    config.write_text(f"{config.read_text()}[core]\n\tfsmonitor = tools/watch\n[include]\n\tpath = more\n")
-    config.with_name("more").write_text('[CORE]\n\thooksPath = "tools/our hooks"\n[user]\n\tname = src\n')
+    config.write_text(
+        f"{config.read_text()}[core]\n\tfsmonitor = tools/watch\n[include]\n\tpath = more\n"
+    )
+    config.with_name("more").write_text(
+        '[CORE]\n\thooksPath = "tools/our hooks"\n[user]\n\tname = src\n'
+    )
     return context
 
 
@@ -149,7 +171,9 @@ def repository(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> ToolCon
         ("tools/page.sh", True), ("tools/other", False), ("src/a.py", False), ("our hooks/x", False),
     ],
 )  # fmt: skip
-def test_what_the_settings_of_git_name_asks(repository: ToolContext, name: str, asks: bool) -> None:
+def test_what_the_settings_of_git_name_asks(
+    repository: ToolContext, name: str, asks: bool
+) -> None:
     for cwd in (repository.cwd, repository.cwd / name.partition("/")[0]):
         assert may_be_changed(repository.cwd / name, cwd) is not asks
 
@@ -165,9 +189,18 @@ def test_settings_of_git_that_cannot_be_told_ask(
 
 
 @pytest.mark.parametrize(
-    "name", [".bashrc", ".config/systemd/user/x.service", ".ssh/authorized_keys", ".new", "work/.env"]
+    "name",
+    [
+        ".bashrc",
+        ".config/systemd/user/x.service",
+        ".ssh/authorized_keys",
+        ".new",
+        "work/.env",
+    ],
 )
-def test_hidden_files_of_the_home_folder_ask_where_one_works_above_them(home: Path, name: str) -> None:
+def test_hidden_files_of_the_home_folder_ask_where_one_works_above_them(
+    home: Path, name: str
+) -> None:
     assert not may_be_changed(home / name, home)
     assert not may_be_changed(home / name, home.parent)
     assert may_be_changed(home / "work" / "a.txt", home)
@@ -192,7 +225,9 @@ def test_what_foldline_keeps_is_no_part_of_the_folder_it_lies_in(
     assert not TOOLS[tool].inside(arguments, context)
 
 
-@pytest.mark.parametrize("name", [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml", ".of-tomorrow/key"])
+@pytest.mark.parametrize(
+    "name", [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml", ".of-tomorrow/key"]
+)
 async def test_credentials_are_no_part_of_the_home_folder(
     home: Path, context: ToolContext, name: str
 ) -> None:
@@ -205,12 +240,20 @@ async def test_credentials_are_no_part_of_the_home_folder(
     assert TOOLS["read"].inside({"path": "work/a.txt"}, context)
 
 
-async def test_a_search_of_all_leaves_out_what_foldline_keeps(home: Path, context: ToolContext) -> None:
+async def test_a_search_of_all_leaves_out_what_foldline_keeps(
+    home: Path, context: ToolContext
+) -> None:
     context.cwd = home
     assert TOOLS["grep"].inside({"pattern": "needle"}, context)
-    assert (await call(context, "grep", pattern="needle")).text == "work/a.txt:1: needle\n"
+    assert (
+        await call(context, "grep", pattern="needle")
+    ).text == "work/a.txt:1: needle\n"
 
 
-def test_what_a_call_of_this_session_left_there_may_be_read(home: Path, context: ToolContext) -> None:
+def test_what_a_call_of_this_session_left_there_may_be_read(
+    home: Path, context: ToolContext
+) -> None:
     context.cwd, context.spill_dir = home, home / "kept" / "sessions" / "outputs"
-    assert TOOLS["read"].inside({"path": str(context.spill_dir / "bash-1.txt")}, context)
+    assert TOOLS["read"].inside(
+        {"path": str(context.spill_dir / "bash-1.txt")}, context
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from foldline.agent.tools import ToolContext
-from foldline.context.tokens import estimate_tokens
+from foldline.view.tokens import estimate_tokens
 from support.tools import TOOLS, call
 
 LINES = 400
@@ -18,14 +18,19 @@ def _tree(context: ToolContext) -> None:
 
 
 def _file(context: ToolContext) -> None:
-    (context.cwd / "a").write_text("".join(f"needle in line {number}\n" for number in range(LINES)))
+    (context.cwd / "a").write_text(
+        "".join(f"needle in line {number}\n" for number in range(LINES))
+    )
 
 
 def _nothing(context: ToolContext) -> None:
     pass
 
 
-TODOS = [{"content": f"item number {number} of a list", "status": "pending"} for number in range(LINES)]
+TODOS = [
+    {"content": f"item number {number} of a list", "status": "pending"}
+    for number in range(LINES)
+]
 
 
 @pytest.mark.parametrize(
@@ -57,13 +62,17 @@ async def test_head_rest_and_tail_are_the_whole(
     offset, limit = (int(word) for word in numbers.split()[:4:3])
     context.max_tokens = 100_000
     assert TOOLS["read"].inside({"path": path}, context)
-    rest = (await call(context, "read", path=path, offset=offset, limit=limit)).text.splitlines()[:-1]
+    rest = (
+        await call(context, "read", path=path, offset=offset, limit=limit)
+    ).text.splitlines()[:-1]
     assert len(rest) == limit
     found = [*shown[:at], *rest, *shown[at + 1 :]]
     assert found == whole
 
 
-async def test_a_long_file_is_read_in_portions_each_of_which_says_how_to_go_on(context: ToolContext) -> None:
+async def test_a_long_file_is_read_in_portions_each_of_which_says_how_to_go_on(
+    context: ToolContext,
+) -> None:
     _file(context)
     context.max_tokens = 600
     read, offset, told = "", 1, []
@@ -71,7 +80,8 @@ async def test_a_long_file_is_read_in_portions_each_of_which_says_how_to_go_on(c
         outcome = await call(context, "read", path="a", offset=offset)
         assert estimate_tokens(outcome.text) <= 600
         said = re.search(
-            r"\[Portion (\d+) of (\d+), lines .*\. Continue with offset (\d+)\.\]\Z", outcome.text
+            r"\[Portion (\d+) of (\d+), lines .*\. Continue with offset (\d+)\.\]\Z",
+            outcome.text,
         )
         read += outcome.text[: said.start() if said else outcome.text.rfind("[lines")]
         offset = int(said[3]) if said else 0
@@ -81,16 +91,27 @@ async def test_a_long_file_is_read_in_portions_each_of_which_says_how_to_go_on(c
     assert {of for _, of in told} == {len(told) + 1}
 
 
-async def test_a_portion_of_some_lines_ends_where_these_end(context: ToolContext) -> None:
+async def test_a_portion_of_some_lines_ends_where_these_end(
+    context: ToolContext,
+) -> None:
     _file(context)
     context.max_tokens = 600
     outcome = await call(context, "read", path="a", offset=11, limit=200)
-    offset, limit = map(int, re.findall(r"Continue with offset (\d+) and limit (\d+)\.\]\Z", outcome.text)[0])
+    offset, limit = map(
+        int,
+        re.findall(r"Continue with offset (\d+) and limit (\d+)\.\]\Z", outcome.text)[
+            0
+        ],
+    )
     assert offset + limit == 211
 
 
-async def test_of_a_file_of_very_many_portions_head_and_tail_are_shown(context: ToolContext) -> None:
-    (context.cwd / "a").write_text("".join(f"needle in line {number}\n" for number in range(100 * LINES)))
+async def test_of_a_file_of_very_many_portions_head_and_tail_are_shown(
+    context: ToolContext,
+) -> None:
+    (context.cwd / "a").write_text(
+        "".join(f"needle in line {number}\n" for number in range(100 * LINES))
+    )
     context.max_tokens = 600
     outcome = await call(context, "read", path="a")
     assert "left out" in outcome.text
@@ -101,7 +122,10 @@ async def test_a_failure_in_the_middle_of_an_output_is_shown_and_the_pointer_cov
     context: ToolContext,
 ) -> None:
     (context.cwd / "log").write_text(
-        "".join("ERROR cannot connect\n" if n == 1_500 else f"line {n} is well\n" for n in range(3_000))
+        "".join(
+            "ERROR cannot connect\n" if n == 1_500 else f"line {n} is well\n"
+            for n in range(3_000)
+        )
     )
     context.max_tokens = 600
     outcome = await call(context, "bash", command="cat log")

@@ -8,30 +8,45 @@ from pathlib import Path
 import pytest
 from acp import RequestError, schema
 
-from foldline.context.invariants import broken
+from foldline.cli.acp.server import INVALID_CURSOR
 from foldline.history import Session, find_session
+from foldline.view.rules import broken
 from support import warm
-from support.editor import OFFLINE, call, editing, rule, scripted, texts
-from support.front_door import FrontDoor, door
+from support.command_line import CommandLine, cli
+from support.editor import OFFLINE, call, editing, rule, scripted_server, texts
 from support.history import history
 from support.mcp_server import TESTS, Diary, http_server
 
-__all__ = ["door"]
+__all__ = ["cli"]
 
 
-async def test_a_session_is_loaded_with_everything_that_was_said(tmp_path: Path) -> None:
+async def test_a_session_is_loaded_with_everything_that_was_said(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "notes.txt").write_text("one\n")
-    calls = [call("read", path="notes.txt"), call("write", path="b.txt", content="two\n")]
-    with scripted(rule("go", thinking="Hm.", text="I look.", tool_calls=calls)) as (_, environ):
+    calls = [
+        call("read", path="notes.txt"),
+        call("write", path="b.txt", content="two\n"),
+    ]
+    with scripted_server(
+        rule("go", thinking="Hm.", text="I look.", tool_calls=calls)
+    ) as (_, environ):
         async with editing(home=tmp_path / "home", environ=environ) as editor:
             session = await editor.new(tmp_path)
             await editor.say(session, "go there")
             seen, said = editor.calls(), editor.text()
         async with editing(home=tmp_path / "home", environ=environ) as editor:
-            opened = await editor.agent.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+            opened = await editor.agent.load_session(
+                cwd=str(tmp_path), session_id=session, mcp_servers=[]
+            )
             assert opened is not None and opened.modes is not None
-            assert [each.content.text for each in editor.of(schema.UserMessageChunk)] == ["go there"]
-            assert "".join(e.content.text for e in editor.of(schema.AgentThoughtChunk)) == "Hm."
+            assert [
+                each.content.text for each in editor.of(schema.UserMessageChunk)
+            ] == ["go there"]
+            assert (
+                "".join(e.content.text for e in editor.of(schema.AgentThoughtChunk))
+                == "Hm."
+            )
             assert editor.text() == said
             same = ("title", "kind", "status", "content", "locations", "raw_input")
             assert [[each[name] for name in same] for each in editor.calls()] == [
@@ -42,7 +57,9 @@ async def test_a_session_is_loaded_with_everything_that_was_said(tmp_path: Path)
             assert editor.check_trace() > 5
 
 
-async def test_resuming_replays_nothing_and_closing_gives_the_session_back(tmp_path: Path) -> None:
+async def test_resuming_replays_nothing_and_closing_gives_the_session_back(
+    tmp_path: Path,
+) -> None:
     async with editing(*OFFLINE, home=tmp_path / "home") as first:
         session = await first.new(tmp_path)
         await first.say(session, "hello")
@@ -60,29 +77,35 @@ async def test_resuming_replays_nothing_and_closing_gives_the_session_back(tmp_p
             assert len(second.of(schema.UserMessageChunk)) == 2
 
 
-async def test_sessions_are_listed_by_folder_a_page_at_a_time(tmp_path: Path, door: FrontDoor) -> None:
+async def test_sessions_are_listed_by_folder_a_page_at_a_time(
+    tmp_path: Path, cli: CommandLine
+) -> None:
     (tmp_path / "other").mkdir()
 
     def keep(text: str, cwd: Path) -> Path:
-        return door.keep(history().user(text).assistant("yes").entries, cwd=cwd)
+        return cli.keep(history().user(text).assistant("yes").entries, cwd=cwd)
 
-    kept = [await asyncio.to_thread(keep, f"number {n}", door.cwd) for n in range(60)]
+    kept = [await asyncio.to_thread(keep, f"number {n}", cli.cwd) for n in range(60)]
     other = await asyncio.to_thread(keep, "elsewhere", tmp_path / "other")
-    async with editing(*OFFLINE, home=door.home) as editor:
-        first = await editor.agent.list_sessions(cwd=str(door.cwd))
+    async with editing(*OFFLINE, home=cli.home) as editor:
+        first = await editor.agent.list_sessions(cwd=str(cli.cwd))
         assert len(first.sessions) == 50 and first.next_cursor
-        rest = await editor.agent.list_sessions(cwd=str(door.cwd), cursor=first.next_cursor)
+        rest = await editor.agent.list_sessions(
+            cwd=str(cli.cwd), cursor=first.next_cursor
+        )
         assert rest.next_cursor is None
         listed = {each.session_id: each for each in (*first.sessions, *rest.sessions)}
         assert set(listed) == {path.name for path in kept}
         assert listed[kept[7].name].title == "number 7"
-        assert {each.cwd for each in listed.values()} == {str(door.cwd)}
+        assert {each.cwd for each in listed.values()} == {str(cli.cwd)}
         everywhere = await editor.agent.list_sessions()
         assert other.name in {each.session_id for each in everywhere.sessions} | {
             each.session_id
-            for each in (await editor.agent.list_sessions(cursor=everywhere.next_cursor)).sessions
+            for each in (
+                await editor.agent.list_sessions(cursor=everywhere.next_cursor)
+            ).sessions
         }
-        with pytest.raises(RequestError, match="no cursor of ours"):
+        with pytest.raises(RequestError, match=INVALID_CURSOR.format(cursor="-1")):
             await editor.agent.list_sessions(cursor="-1")
 
 
@@ -91,7 +114,10 @@ async def test_sessions_of_one_process_keep_apart(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "notes.txt").write_text(f"of {name}\n")
     look = rule("look", times=2, tool_calls=[call("read", path="notes.txt")])
-    with scripted(rule("wait", text="late", seconds=600), look) as (server, environ):
+    with scripted_server(rule("wait", text="late", seconds=600), look) as (
+        server,
+        environ,
+    ):
         async with editing(home=tmp_path / "home", environ=environ) as editor:
             first, second = [await editor.new(tmp_path / name) for name in ("a", "b")]
             waiting = asyncio.create_task(editor.say(first, "wait"))
@@ -112,20 +138,28 @@ async def test_a_folder_that_is_none_is_refused(tmp_path: Path, cwd: str) -> Non
         assert refused.value.code == -32602
 
 
-@pytest.mark.parametrize("part", ["unknown", "", "20", "{id}/events.jsonl", "../{id}", "{end}"])
-async def test_only_the_whole_id_of_a_session_loads_it(tmp_path: Path, part: str) -> None:
+@pytest.mark.parametrize(
+    "part", ["unknown", "", "20", "{id}/events.jsonl", "../{id}", "{end}"]
+)
+async def test_only_the_whole_id_of_a_session_loads_it(
+    tmp_path: Path, part: str
+) -> None:
     async with editing(*OFFLINE, home=tmp_path / "home") as editor:
         session = await editor.new(tmp_path)
         await editor.say(session, "hello")
         await editor.agent.close_session(session_id=session)
         asked = part.format(id=session, end=session[-6:])
         with pytest.raises(RequestError) as refused:
-            await editor.agent.load_session(cwd=str(tmp_path), session_id=asked, mcp_servers=[])
+            await editor.agent.load_session(
+                cwd=str(tmp_path), session_id=asked, mcp_servers=[]
+            )
         assert refused.value.code == -32002
 
 
 async def test_tool_servers_of_the_client_lend_their_tools(tmp_path: Path) -> None:
-    command, *arguments = warm.command("support.mcp_server", "--diary", str(tmp_path / "own.jsonl"))
+    command, *arguments = warm.command(
+        "support.mcp_server", "--diary", str(tmp_path / "own.jsonl")
+    )
     stdio = schema.McpServerStdio(
         name="own",
         command=command,
@@ -135,15 +169,21 @@ async def test_tool_servers_of_the_client_lend_their_tools(tmp_path: Path) -> No
             schema.EnvVariable(name="TAKEN", value="${OPENAI_API_KEY}"),
         ],
     )
-    asked = [call("mcp__own__echo", text="from a program"), call("mcp__far__echo", text="from far")]
+    asked = [
+        call("mcp__own__echo", text="from a program"),
+        call("mcp__far__echo", text="from far"),
+    ]
     with (
         http_server(tmp_path / "far.jsonl") as (url, _),
-        scripted(rule("go", tool_calls=asked)) as (_, environ),
+        scripted_server(rule("go", tool_calls=asked)) as (_, environ),
     ):
         far = schema.HttpMcpServer(type="http", name="far", url=url, headers=[])
         async with editing(home=tmp_path / "home", environ=environ) as editor:
             await editor.say(await editor.new(tmp_path, [stdio, far]), "go")
-            assert [each["status"] for each in editor.calls()] == ["completed", "completed"]
+            assert [each["status"] for each in editor.calls()] == [
+                "completed",
+                "completed",
+            ]
             assert "from a program" in texts(editor.calls()[0]["content"])
             assert "from far" in texts(editor.calls()[1]["content"])
             [started] = Diary(tmp_path / "own.jsonl").of("environment")
@@ -158,34 +198,50 @@ async def test_killed_in_mid_turn_the_session_is_loaded_as_far_as_it_came(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     command = "echo $$ > pid; sleep 600"
-    with scripted(rule("go", text="I wait.", tool_calls=[call("bash", command=command)])) as (
+    with scripted_server(
+        rule("go", text="I wait.", tool_calls=[call("bash", command=command)])
+    ) as (
         server,
         environ,
     ):
         async with editing(home=tmp_path / "home", environ=environ) as editor:
             session = await editor.new(tmp_path)
             asking = asyncio.create_task(editor.say(session, "go"))
-            await editor.until(lambda: [c for c in editor.calls() if c["status"] == "in_progress"])
+            await editor.until(
+                lambda: [c for c in editor.calls() if c["status"] == "in_progress"]
+            )
             editor.process.send_signal(number)
             [answer] = await asyncio.gather(asking, return_exceptions=True)
             assert isinstance(answer, Exception) or answer.stop_reason == "cancelled"
             code = await editor.process.wait()
             assert code == (-9 if number is signal.SIGKILL else 143)
         async with editing(home=tmp_path / "home", environ=environ) as editor:
-            await editor.agent.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+            await editor.agent.load_session(
+                cwd=str(tmp_path), session_id=session, mcp_servers=[]
+            )
             assert "I wait." in editor.text()
             assert (await editor.say(session, "hello")).stop_reason == "end_turn"
         assert server.requests()[-1].violations == ()
 
 
-async def test_when_the_editor_goes_what_ran_is_ended_and_the_session_is_free(tmp_path: Path) -> None:
+async def test_when_the_editor_goes_what_ran_is_ended_and_the_session_is_free(
+    tmp_path: Path,
+) -> None:
     command = "echo $$ > pid; sleep 600"
-    with scripted(rule("go", tool_calls=[call("bash", command=command)])) as (_, environ):
+    with scripted_server(rule("go", tool_calls=[call("bash", command=command)])) as (
+        _,
+        environ,
+    ):
         async with editing(home=tmp_path / "home", environ=environ) as editor:
             session = await editor.new(tmp_path)
             asking = asyncio.create_task(editor.say(session, "go"))
-            await editor.until(lambda: [c for c in editor.calls() if c["status"] == "in_progress"])
-            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+            await editor.until(
+                lambda: [c for c in editor.calls() if c["status"] == "in_progress"]
+            )
+            while (
+                not (tmp_path / "pid").exists()
+                or not (tmp_path / "pid").read_text().strip()
+            ):
                 await asyncio.sleep(0.01)
             assert editor.process.stdin is not None
             editor.process.stdin.close()

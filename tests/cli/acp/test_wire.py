@@ -13,12 +13,18 @@ from typing import Any
 import pytest
 
 from foldline.cli.acp.stdio import MOST
+from foldline.cli.arguments import NEEDS_PIPES
 from support import warm
-from support.front_door import FrontDoor, door
+from support.command_line import CommandLine, cli
 
-__all__ = ["door"]
+__all__ = ["cli"]
 
-INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": 1},
+}
 
 
 class Wire:
@@ -30,7 +36,9 @@ class Wire:
 
     async def send(self, *lines: Any) -> None:
         for line in lines:
-            self._in.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
+            self._in.write(
+                line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n"
+            )
         await self._in.drain()
 
     async def read(self) -> Any:
@@ -73,16 +81,27 @@ async def wired(home: Path, *options: str) -> AsyncIterator[Wire]:
         (b'{"id": 1, "method": 5}\n', -32600),
         (b'{"id": 0, "error": "no"}\n', -32600),
         (b'{"jsonrpc": "2.0", "id": 7, "method": "no/such"}\n', -32601),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "session/new", "params": {"cwd": 5}}\n', -32602),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "session/new", "params": []}\n', -32602),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": {"sessionId": "x"}}\n', -32602),
+        (
+            b'{"jsonrpc": "2.0", "id": 7, "method": "session/new", "params": {"cwd": 5}}\n',
+            -32602,
+        ),
+        (
+            b'{"jsonrpc": "2.0", "id": 7, "method": "session/new", "params": []}\n',
+            -32602,
+        ),
+        (
+            b'{"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": {"sessionId": "x"}}\n',
+            -32602,
+        ),
     ],
 )
 async def test_what_is_no_message_is_answered_with_an_error_and_read_over(
     tmp_path: Path, line: bytes, code: int
 ) -> None:
     async with wired(tmp_path / "home") as wire:
-        await wire.send(line, b"\n", b'{"jsonrpc": "2.0", "id": 99, "result": null}\n', INITIALIZE)
+        await wire.send(
+            line, b"\n", b'{"jsonrpc": "2.0", "id": 99, "result": null}\n', INITIALIZE
+        )
         refused = await wire.read()
         assert refused["error"]["code"] == code
         assert refused["error"]["message"]
@@ -99,18 +118,26 @@ async def test_a_message_that_is_far_too_long_is_not_read(tmp_path: Path) -> Non
 
 async def test_what_is_claimed_is_what_there_is(tmp_path: Path) -> None:
     async with wired(tmp_path / "home") as wire:
-        await wire.send({**INITIALIZE, "params": {"protocolVersion": 77, "clientCapabilities": {}}})
+        await wire.send(
+            {**INITIALIZE, "params": {"protocolVersion": 77, "clientCapabilities": {}}}
+        )
         said = (await wire.read())["result"]
         assert said["protocolVersion"] == 1
         can = said["agentCapabilities"]
         assert can["loadSession"] is True
-        assert can["promptCapabilities"] == {"image": True, "audio": False, "embeddedContext": True}
+        assert can["promptCapabilities"] == {
+            "image": True,
+            "audio": False,
+            "embeddedContext": True,
+        }
         assert can["mcpCapabilities"] == {"http": True, "sse": False}
         assert set(can["sessionCapabilities"]) == {"list", "resume", "close"}
         assert "foldline" in said["authMethods"][0]["description"]
 
 
-async def test_what_else_writes_to_stdout_does_not_reach_the_editor(tmp_path: Path) -> None:
+async def test_what_else_writes_to_stdout_does_not_reach_the_editor(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "chatty.py").write_text(
         "import os, sys\n"
         "from foldline.compaction import AdaptiveCompaction\n"
@@ -121,7 +148,10 @@ async def test_what_else_writes_to_stdout_does_not_reach_the_editor(tmp_path: Pa
     )
     async with wired(tmp_path / "home", "--strategy", "chatty:Chatty") as wire:
         new = {"cwd": str(tmp_path), "mcpServers": []}
-        await wire.send(INITIALIZE, {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": new})
+        await wire.send(
+            INITIALIZE,
+            {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": new},
+        )
         assert (await wire.read())["id"] == 0
         answer = await wire.read()
         assert answer.get("result", {}).get("sessionId"), answer
@@ -139,14 +169,14 @@ def test_where_stdout_is_a_file_one_sentence_says_so(tmp_path: Path) -> None:
             env={**os.environ, "FOLDLINE_HOME": str(tmp_path / "home")},
         )  # fmt: skip
     assert done.returncode == 1
-    assert b"its stdout must be a pipe" in done.stderr
+    assert NEEDS_PIPES.encode() in done.stderr
     assert done.stderr.count(b"\n") == 1
 
 
 def test_without_the_package_one_sentence_says_how_to_get_it(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("foldline.cli.acp.find_spec", lambda _: None)
-    said = door("acp")
+    said = cli("acp")
     assert said.code == 1
     assert "pip install 'foldline[acp]'" in said.err

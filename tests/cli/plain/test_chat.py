@@ -1,6 +1,7 @@
 """`foldline --plain` as a process of its own: with pipes, and on a pseudo-terminal."""
 
 import os
+import re
 import signal
 import subprocess
 import termios
@@ -8,18 +9,45 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.approvals import ANSWER_FREELY
+from foldline.cli.plain.chat import (
+    ANSWER_AGAIN,
+    KEPT_AS_PROMPT,
+    NOT_AN_ANSWER,
+    QUIT_WARNING,
+    UNANSWERED,
+    WHY,
+    YOUR_ANSWER,
+)
+from foldline.cli.plain.commands import (
+    EFFORT,
+    NEEDS_SCREEN,
+    NO_CHANGES,
+    NO_SKILLS,
+)
+from foldline.frontend.facts import NO_COST
+from foldline.frontend.inputs import NO_COMMAND
+from foldline.llm.failures import WRONG_KEY
+from foldline.past.approval_words import mode_words
 from support import warm
+from support.sentences import pattern
 from support.server import MODEL, running_server
 from support.terminal import Terminal, terminal
 
 pytestmark = pytest.mark.slow
 
 
-def piped(tmp_path: Path, said: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+def piped(
+    tmp_path: Path, said: str, *arguments: str, **env: str
+) -> subprocess.CompletedProcess[bytes]:
     """A plain chat whose prompts come through a pipe."""
     folder = tmp_path / "shop"
     folder.mkdir(exist_ok=True)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE", "OPENAI"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FOLDLINE", "OPENAI"))
+    }
     kept |= {
         "FOLDLINE_HOME": str(tmp_path / "home"),
         "FOLDLINE_MODEL": "offline",
@@ -51,16 +79,18 @@ def test_a_conversation_through_pipes_is_plain_lines_in_order(tmp_path: Path) ->
     out = done.stdout.decode()
     assert done.returncode == 0
     assert (
-        b"\x1b" not in done.stdout + done.stderr and b"\r" not in done.stdout and b"\x07" not in done.stdout
+        b"\x1b" not in done.stdout + done.stderr
+        and b"\r" not in done.stdout
+        and b"\x07" not in done.stdout
     )
     in_order = [
         "> read notes.txt\n",
-        "\n[read] notes.txt … 1 line, ",
+        "\n[read] notes.txt …\n[read] 1 line, ",
         "remember ␛[31mthe␇ milk",
-        "Allow this bash call?\ntouch made.txt\n1  y  yes, this once\n",
-        "Nobody is at a terminal to answer: no.\n",
-        "/inspector needs the whole screen",
-        "There is no command /nope",
+        "Allow this bash call?\ntouch made.txt\n1  y  Allow once\n",
+        f"{UNANSWERED.format(answer='No')}\n",
+        NEEDS_SCREEN.format(command="inspector"),
+        NO_COMMAND.format(name="nope"),
         "The next request takes ",
         "> <<END\n. who are\n. you?\n. END\n",
         "> and who\\\n. am I?\n",
@@ -70,42 +100,65 @@ def test_a_conversation_through_pipes_is_plain_lines_in_order(tmp_path: Path) ->
     places = [out.find(part) for part in in_order]
     assert -1 not in places and places == sorted(places), out
     assert not (tmp_path / "shop" / "made.txt").exists()
-    again = piped(tmp_path, "/sessions\n", "-c")
+    again = piped(tmp_path, "", "-c")
     assert "“read notes.txt”" in again.stdout.decode().splitlines()[0]
 
 
 def test_what_cannot_be_done_is_said_once(tmp_path: Path) -> None:
-    said = piped(tmp_path, "/compact\n/skill\n/effort nonsense\n/search\n").stdout.decode()
+    said = piped(tmp_path, "/compact\n/skill\n/effort nonsense\n").stdout.decode()
     assert said.lower().count("nothing to compact") == 1
-    for sentence in ("There are no skills here.", "effort cannot be 'nonsense'", "/search takes the words"):
+    for sentence in (
+        NO_SKILLS,
+        "effort cannot be 'nonsense'",
+    ):
         assert said.count(sentence) == 1
 
 
-def test_effort_without_a_word_says_what_is_set_and_what_is_possible(tmp_path: Path) -> None:
-    out = piped(tmp_path, "/effort\n/effort low\n/effort\n/effort lots\n").stdout.decode()
-    possible = "/effort takes default, none, minimal, low, medium, high, xhigh, max."
-    assert f"Effort default. {possible}" in out and f"Effort low. {possible}" in out
-    assert "allowed: default, none, minimal" in out
+def test_effort_without_a_word_says_what_is_set_and_what_is_possible(
+    tmp_path: Path,
+) -> None:
+    out = piped(
+        tmp_path, "/effort\n/effort low\n/effort\n/effort lots\n"
+    ).stdout.decode()
+    efforts = "default, none, minimal, low, medium, high, xhigh, max"
+    for effort in ("default", "low"):
+        assert EFFORT.format(effort=effort, efforts=efforts) in out
+    assert "Allowed: default, none, minimal" in out
 
 
-def test_a_full_window_is_folded_with_one_line(tmp_path: Path) -> None:
+def test_a_full_window_is_compacted_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     for name in "abcdef":
-        (tmp_path / "shop" / f"{name}.txt").write_text("value = compute(1) + offset  # a row\n" * 90)
+        (tmp_path / "shop" / f"{name}.txt").write_text(
+            "value = compute(1) + offset  # a row\n" * 90
+        )
     done = piped(
-        tmp_path, "".join(f"read {name}.txt\n" for name in "abcdef"), FOLDLINE_CONTEXT__WINDOW="8192"
+        tmp_path,
+        "".join(f"read {name}.txt\n" for name in "abcdef"),
+        FOLDLINE_CONTEXT__WINDOW="8192",
     )
-    folds = [line for line in done.stdout.decode().splitlines() if line.startswith("[compaction]")]
-    assert folds, done.stdout.decode()
-    assert all(" tokens, " in fold and " → " in fold and " compacted" in fold for fold in folds)
+    compactions = [
+        line
+        for line in done.stdout.decode().splitlines()
+        if line.startswith("[compaction]") and not line.endswith("…")
+    ]
+    assert compactions, done.stdout.decode()
+    assert all(
+        " tokens, " in compaction and " → " in compaction and " compacted" in compaction
+        for compaction in compactions
+    )
 
 
 def test_what_fails_last_is_the_exit_code_of_a_pipe(tmp_path: Path) -> None:
     with running_server(key="right") as server:
-        wrong = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "wrong", "FOLDLINE_MODEL": MODEL}
+        wrong = {
+            "OPENAI_BASE_URL": server.base_url,
+            "OPENAI_API_KEY": "wrong",
+            "FOLDLINE_MODEL": MODEL,
+        }
         done = piped(tmp_path, "", "hello", **wrong)
     assert done.returncode == 1
-    assert done.stdout.decode().count("refused the key (401)") == 1
+    assert len(re.findall(pattern(WRONG_KEY), done.stdout.decode())) == 1
 
 
 def test_a_terminal_that_can_only_print_lines_gets_them_unasked(tmp_path: Path) -> None:
@@ -117,25 +170,29 @@ def test_a_terminal_that_can_only_print_lines_gets_them_unasked(tmp_path: Path) 
 
 
 def test_a_person_at_a_terminal_answers_cancels_and_leaves(tmp_path: Path) -> None:
-    with terminal(tmp_path / "shop", "--plain", NO_COLOR="1", FOLDLINE_OFFLINE__PACE="0") as term:
-        term.until("/help helps.")
+    with terminal(
+        tmp_path / "shop", "--plain", NO_COLOR="1", FOLDLINE_OFFLINE__PACE="0"
+    ) as term:
+        term.until("Type /help for help.")
         term.send("run `echo $((6 * 7)); exit 3`\r")
         term.until("\nAnswer:")
         term.send("perhaps\r")
-        term.until("A letter or a number")
+        term.until(NOT_AN_ANSWER)
         term.send("and then something else\r")
-        term.until("kept as your next prompt")
+        term.until(KEPT_AS_PROMPT)
         term.until(lambda now: now.text.rstrip().endswith("Answer:"))
         term.send("1\r")
-        term.until(lambda now: "once more" in now.text or b"exit 3, " in now.raw)
-        if b"exit 3, " not in term.raw:
+        term.until(
+            lambda now: ANSWER_AGAIN in now.text or b"exit 3 \xe2\x9c\x97, " in now.raw
+        )
+        if b"exit 3 \xe2\x9c\x97, " not in term.raw:
             term.send("y\r")
         # What follows may have moved it off the screen by now.
-        term.until(lambda now: b"[bash] echo $((6 * 7)); exit 3 \xe2\x80\xa6 exit 3, " in now.raw)
+        term.until(lambda now: b"[bash] exit 3 \xe2\x9c\x97, " in now.raw)
         term.until(lambda now: b"> and then something else" in now.raw)
         term.until(lambda now: now.text.rstrip().endswith("\n>"))
         term.send("/approvals edits\r")
-        term.until("edits run without asking, commands ask first.\n>")
+        term.until(f"{mode_words('edits')}.\n>")
         term.send("!sleep 60\r")
         term.until("[!] sleep 60 …")
         term.send("\x03")
@@ -147,16 +204,29 @@ def test_a_person_at_a_terminal_answers_cancels_and_leaves(tmp_path: Path) -> No
         assert termios.tcgetattr(term.child.child_fd) == term.modes
 
 
+def test_ctrl_c_drops_the_line_that_is_being_typed(tmp_path: Path) -> None:
+    with terminal(tmp_path / "shop", "--plain", NO_COLOR="1") as term:
+        term.until("Type /help for help.\n>")
+        term.send("rubbish")
+        term.until("\n> rubbish")
+        term.send("\x03")
+        term.until(QUIT_WARNING)
+        term.send("!echo fine\r")
+        term.until("[!] echo fine …\nfine\n")
+
+
 def test_a_call_is_declined_with_a_word_of_why(tmp_path: Path) -> None:
-    with terminal(tmp_path / "shop", "--plain", NO_COLOR="1", FOLDLINE_OFFLINE__PACE="0") as term:
-        term.until("/help helps.")
+    with terminal(
+        tmp_path / "shop", "--plain", NO_COLOR="1", FOLDLINE_OFFLINE__PACE="0"
+    ) as term:
+        term.until("Type /help for help.")
         term.send("run `rm notes.txt`\r")
-        term.until("no, and say why\nAnswer:")
+        term.until("No, and say why\nAnswer:")
         term.send("n\r")
-        term.until(lambda now: "once more" in now.text or "Why, and what instead" in now.text)
-        if "once more" in term.text:
+        term.until(lambda now: ANSWER_AGAIN in now.text or WHY.rstrip() in now.text)
+        if ANSWER_AGAIN in term.text:
             term.send("n\r")
-        term.until("Why, and what instead")
+        term.until(WHY.rstrip())
         term.send("it is the only copy\r")
         term.until(lambda now: now.text.rstrip().endswith("\n>"))
         [events] = (tmp_path / "shop-home").glob("sessions/*/*/events.jsonl")
@@ -164,13 +234,15 @@ def test_a_call_is_declined_with_a_word_of_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "busy"), [(signal.SIGTERM, False), (signal.SIGHUP, True)], ids=["at the prompt", "at work"]
+    ("number", "busy"),
+    [(signal.SIGTERM, False), (signal.SIGHUP, True)],
+    ids=["at the prompt", "at work"],
 )
 def test_told_to_end_it_keeps_the_session_and_the_terminal(
     tmp_path: Path, number: signal.Signals, busy: bool
 ) -> None:
     with terminal(tmp_path / "shop", "--plain", NO_COLOR="1") as term:
-        term.until("/help helps.\n>")
+        term.until("Type /help for help.\n>")
         term.send("!sleep 60")
         term.until("\n> !sleep 60")
         if busy:
@@ -184,16 +256,25 @@ def test_told_to_end_it_keeps_the_session_and_the_terminal(
 def test_cost_status_and_what_changed_are_said_in_lines(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "a.txt").write_text("one\ntwo\n")
-    said = "/cost\n/diff\nreplace two with three in a.txt\n/cost\n/status\n/diff\n"
+    said = "/cost\n/diff\nreplace two with three in a.txt\n/status\n/diff\n"
     out = piped(tmp_path, said, FOLDLINE_APPROVALS__MODE="edits").stdout.decode()
-    assert "Nothing has been asked yet: it cost nothing.\n" in out
-    assert "No file was changed by write or edit.\n" in out
-    assert "\nmodel    requests  input" in out and "\nmodel     offline" in out and "\nsandbox   " in out
+    assert f"{NO_COST}\n" in out
+    assert NO_CHANGES in out
+    assert (
+        "\nmodel    requests  input" in out
+        and "\nmodel     offline" in out
+        and "\nsandbox   " in out
+    )
     assert "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n" in out
 
 
-def test_a_question_and_a_plan_are_answered_with_own_words_and_in_the_editor(tmp_path: Path) -> None:
-    asks = {"name": "ask_user", "arguments": {"question": "Which base?", "choices": ["SQLite", "Postgres"]}}
+def test_a_question_and_a_plan_are_answered_with_own_words_and_in_the_editor(
+    tmp_path: Path,
+) -> None:
+    asks = {
+        "name": "ask_user",
+        "arguments": {"question": "Which base?", "choices": ["SQLite", "Postgres"]},
+    }
     plans = {"name": "plan", "arguments": {"text": "1. a change"}}
     script = [
         {"when": {"content": text}, "times": 1, "answer": {"tool_calls": [made]}}
@@ -203,14 +284,20 @@ def test_a_question_and_a_plan_are_answered_with_own_words_and_in_the_editor(tmp
     editor.write_text("#!/bin/sh\nprintf '\\n2. a test\\n' >> \"$1\"\n")
     editor.chmod(0o700)
     with running_server(script=script, then_default=True) as server:
-        given = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "FOLDLINE_MODEL": MODEL}
-        with terminal(tmp_path / "shop", "--plain", **given, VISUAL=str(editor)) as term:
-            term.until("/help helps.")
+        given = {
+            "OPENAI_BASE_URL": server.base_url,
+            "OPENAI_API_KEY": "k",
+            "FOLDLINE_MODEL": MODEL,
+        }
+        with terminal(
+            tmp_path / "shop", "--plain", **given, VISUAL=str(editor)
+        ) as term:
+            term.until("Type /help for help.")
             term.send("choose\r")
-            term.until("3  o  Answer, in your own words")
+            term.until(f"3  o  {ANSWER_FREELY}")
             term.lives_for(1.1)
             term.send("o\r")
-            term.until("Your words:")
+            term.until(f"{YOUR_ANSWER}:")
             term.send("a file\r")
             term.until("in their own words: a file")
             term.send("/plan\r")
@@ -222,4 +309,4 @@ def test_a_question_and_a_plan_are_answered_with_own_words_and_in_the_editor(tmp
             term.until("2. a test")
             term.lives_for(1.1)
             term.send("y\r")
-            term.until("1. a change … accepted")
+            term.until("[plan] accepted")

@@ -27,7 +27,9 @@ Record = dict[str, Any]
 def read(tmp_path: Path) -> Any:
     def read_content(content: Any, name: str = "chat.json") -> ForeignSession:
         path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        path.write_bytes(
+            content if isinstance(content, bytes) else json.dumps(content).encode()
+        )
         session = read_foreign(path)
         assert session.format == "anthropic"
         assert faults(session) == []
@@ -39,7 +41,9 @@ def read(tmp_path: Path) -> Any:
 def user(*blocks: Any, **fields: Any) -> Record:
     return {
         "role": "user",
-        "content": [text(block) if isinstance(block, str) else block for block in blocks],
+        "content": [
+            text(block) if isinstance(block, str) else block for block in blocks
+        ],
         **fields,
     }
 
@@ -62,9 +66,26 @@ def result(content: Any, id: str = "t1", **fields: Any) -> Record:
 
 CHAT = [
     {"role": "user", "content": "look"},
-    answer({"type": "thinking", "thinking": "hm", "signature": "sig"}, "I look.", use("Read", path="/x/a")),
-    user(result([text("one"), {"type": "image", "source": {"media_type": "image/png", "data": "aGk="}}])),
-    answer("Done.", usage={"input_tokens": 3, "cache_read_input_tokens": 10, "output_tokens": 2}),
+    answer(
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        "I look.",
+        use("Read", path="/x/a"),
+    ),
+    user(
+        result(
+            [
+                text("one"),
+                {
+                    "type": "image",
+                    "source": {"media_type": "image/png", "data": "aGk="},
+                },
+            ]
+        )
+    ),
+    answer(
+        "Done.",
+        usage={"input_tokens": 3, "cache_read_input_tokens": 10, "output_tokens": 2},
+    ),
 ]
 
 
@@ -77,7 +98,9 @@ def lines(*records: Record) -> bytes:
     [CHAT, {"messages": CHAT}, lines(*CHAT), json.dumps(CHAT, indent=1).encode()],
     ids=["list", "object", "lines", "indented"],
 )
-def test_calls_and_results_are_paired_whatever_holds_them(read: Any, tmp_path: Path, content: Any) -> None:
+def test_calls_and_results_are_paired_whatever_holds_them(
+    read: Any, tmp_path: Path, content: Any
+) -> None:
     session = read(content)
     prompt, called, found, done = view(session)
     assert (prompt.text, done.text) == ("look", "Done.")
@@ -124,7 +147,12 @@ def test_a_thread_of_amp_is_read(read: Any) -> None:
     session = read(
         amp(
             user("mend", messageId=0, meta={"sentAt": 1_767_000_001_000}),
-            answer(use("edit_file", "a", path="/x/a"), use("Bash", "b"), use("Task", "c"), usage=usage),
+            answer(
+                use("edit_file", "a", path="/x/a"),
+                use("Bash", "b"),
+                use("Task", "c"),
+                usage=usage,
+            ),
             user(
                 ran("a", status="done", result={"diff": "-x"}),
                 ran("b", status="error", error={"message": "no"}),
@@ -142,9 +170,14 @@ def test_a_thread_of_amp_is_read(read: Any) -> None:
     assert results[0].details.files == (FileTouch(path="/x/a", action="modified"),)
     called = view(session)[1]
     assert isinstance(called, AssistantMessage)
-    assert (called.model, called.usage) == ("claude-x", Usage(input=12, cached=5, output=6))
+    assert (called.model, called.usage) == (
+        "claude-x",
+        Usage(input=12, cached=5, output=6),
+    )
     assert (session.header.id, session.header.cwd) == ("T-1", "/work/the clock")
-    assert [entry.title for entry in session.entries if isinstance(entry, Title)] == ["The clock"]
+    assert [entry.title for entry in session.entries if isinstance(entry, Title)] == [
+        "The clock"
+    ]
 
 
 # --- Cline ------------------------------------------------------------------------------------------
@@ -159,7 +192,11 @@ def asked(id: str, name: str, **arguments: Any) -> Record:
 
 
 def responded(id: str, value: Any, status: str = "success") -> Record:
-    return {"type": "toolResponse", "id": id, "toolResult": {"status": status, "value": value}}
+    return {
+        "type": "toolResponse",
+        "id": id,
+        "toolResult": {"status": status, "value": value},
+    }
 
 
 GOOSE = [
@@ -172,11 +209,20 @@ GOOSE = [
     user(
         responded("a", [text("one")]),
         responded("b", {"content": [text("two")], "isError": True}),
-        {"type": "toolResponse", "id": "c", "toolResult": {"status": "error", "error": "denied"}},
+        {
+            "type": "toolResponse",
+            "id": "c",
+            "toolResult": {"status": "error", "error": "denied"},
+        },
     ),
     answer("Done."),
 ]
-HEADER = {"working_dir": "/work", "description": "The clock", "message_count": 4, "total_tokens": 9}
+HEADER = {
+    "working_dir": "/work",
+    "description": "The clock",
+    "message_count": 4,
+    "total_tokens": 9,
+}
 
 
 @pytest.mark.parametrize(
@@ -195,14 +241,18 @@ def test_a_session_of_goose_is_read(read: Any, content: Any) -> None:
     assert results[0].details.files == (FileTouch(path="/x/a", action="read"),)
     assert session.header.cwd == "/work"
     assert session.header.created_at.year == 2025
-    assert [entry.title for entry in session.entries if isinstance(entry, Title)] == ["The clock"]
+    assert [entry.title for entry in session.entries if isinstance(entry, Title)] == [
+        "The clock"
+    ]
 
 
 # --- what is damaged --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("damage", DAMAGERS, ids=lambda damage: damage.__name__)
-def test_a_damaged_chat_is_read_as_far_as_it_goes(tmp_path: Path, damage: Damager) -> None:
+def test_a_damaged_chat_is_read_as_far_as_it_goes(
+    tmp_path: Path, damage: Damager
+) -> None:
     for seed in range(40):
         path = tmp_path / "a.jsonl"
         path.write_bytes(damage(lines(HEADER, *GOOSE, *CHAT), random.Random(seed)))
@@ -220,9 +270,15 @@ def test_values_of_wrong_types_end_nothing(tmp_path: Path) -> None:
         document = json.loads(json.dumps(thread))
         target: Any = document
         while True:
-            keys = list(target) if isinstance(target, dict) else list(range(len(target)))
+            keys = (
+                list(target) if isinstance(target, dict) else list(range(len(target)))
+            )
             key = chance.choice(keys)
-            if isinstance(target[key], dict | list) and target[key] and chance.random() < 0.8:
+            if (
+                isinstance(target[key], dict | list)
+                and target[key]
+                and chance.random() < 0.8
+            ):
                 target = target[key]
                 continue
             target[key] = chance.choice(odd)

@@ -15,9 +15,9 @@ from foldline.protocol import (
 from support.claude_code_rows import (
     Record,
     attachment,
-    beside,
     boundary,
     call,
+    outside_tree,
     piece,
     read,
     result,
@@ -52,7 +52,10 @@ def test_stop_reasons(theirs: str | None, ours: str | None) -> None:
     ("said", "brief"),
     [
         ("Exit code 2\nno rule", "exit 2"),
-        ("The user doesn't want to proceed with this tool use. The tool use was rejected", "not run"),
+        (
+            "The user doesn't want to proceed with this tool use. The tool use was rejected",
+            "not run",
+        ),
         ("<tool_use_error>Sibling tool call errored</tool_use_error>", "not run"),
         ("ENOENT", "failed"),
     ],
@@ -91,36 +94,93 @@ def test_a_session_is_known_by_its_records(record: Record, is_theirs: bool) -> N
 
 @pytest.mark.parametrize("data", [b"", b"\0\0", b'{"a": 1}\n', b"[]\n", b"hello"])
 def test_a_file_without_its_records_is_refused(data: bytes) -> None:
-    with pytest.raises(FoldlineError, match=r"s\.jsonl has no record of Claude Code"):
+    with pytest.raises(FoldlineError, match=r"s\.jsonl has no Claude Code records"):
         reader.read(data, Path("s.jsonl"))
 
 
-BLOCK_KEYS = ("text", "thinking", "id", "name", "input", "source", "tool_use_id", "content", "is_error")
-USER_KEYS = ("isMeta", "origin", "toolUseResult", "isCompactSummary", "planContent", "isSidechain")
-RECORD_KEYS = ("timestamp", "cwd", "sessionId", "forkedFrom", "parentUuid", "level", "error")
-TOLD_KEYS = ("preservedMessages", "preservedSegment", "preTokens", "userContext", "compactedToolIds")
+BLOCK_KEYS = (
+    "text",
+    "thinking",
+    "id",
+    "name",
+    "input",
+    "source",
+    "tool_use_id",
+    "content",
+    "is_error",
+)
+USER_KEYS = (
+    "isMeta",
+    "origin",
+    "toolUseResult",
+    "isCompactSummary",
+    "planContent",
+    "isSidechain",
+)
+RECORD_KEYS = (
+    "timestamp",
+    "cwd",
+    "sessionId",
+    "forkedFrom",
+    "parentUuid",
+    "level",
+    "error",
+)
+TOLD_KEYS = (
+    "preservedMessages",
+    "preservedSegment",
+    "preTokens",
+    "userContext",
+    "compactedToolIds",
+)
 ATTACHMENT_KEYS = ("content", "prompt", "path", "hookEvent", "text", "commandMode")
 
 
-@pytest.mark.parametrize("junk", [None, 3, "x", [], [None, 3, "x", {}], {"a": 1}, True, 1e400, "\ud83d"])
+@pytest.mark.parametrize(
+    "junk", [None, 3, "x", [], [None, 3, "x", {}], {"a": 1}, True, 1e400, "\ud83d"]
+)
 def test_values_of_the_wrong_shape_are_never_an_error(junk: Any) -> None:
-    odd, told = dict.fromkeys((*USER_KEYS, *RECORD_KEYS), junk), dict.fromkeys(TOLD_KEYS, junk)
+    odd, told = (
+        dict.fromkeys((*USER_KEYS, *RECORD_KEYS), junk),
+        dict.fromkeys(TOLD_KEYS, junk),
+    )
     kinds = ("text", "thinking", "tool_use", "image", "tool_result", junk)
     blocks = [{**dict.fromkeys(BLOCK_KEYS, junk), "type": kind} for kind in kinds]
     for content in (junk, blocks):
         read(user("a"), user(content, **odd), user("b"))
-        read(piece("m1", text("a")), {"type": "assistant", "message": {"id": "m1", "content": content}})
-        read(piece("m1", text("a")), {"type": "assistant", "message": {"id": junk, "content": content}})
-    usage = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_input_tokens"), junk)
-    read(piece("m1", text("a"), usage=usage, stop_reason=junk, model=junk), {"type": junk, "message": junk})
+        read(
+            piece("m1", text("a")),
+            {"type": "assistant", "message": {"id": "m1", "content": content}},
+        )
+        read(
+            piece("m1", text("a")),
+            {"type": "assistant", "message": {"id": junk, "content": content}},
+        )
+    usage = dict.fromkeys(
+        ("input_tokens", "output_tokens", "cache_read_input_tokens"), junk
+    )
+    read(
+        piece("m1", text("a"), usage=usage, stop_reason=junk, model=junk),
+        {"type": junk, "message": junk},
+    )
     read(user("a"), boundary(**told), {**summary(), "message": junk}, user("b"))
     read(user("a"), {**boundary(), "compactMetadata": junk}, user("b", message=junk))
     for subtype in ("microcompact_boundary", "local_command", "api_error", junk):
         read(
             user("a"),
-            {**odd, "type": "system", "subtype": subtype, "content": junk, "microcompactMetadata": told},
+            {
+                **odd,
+                "type": "system",
+                "subtype": subtype,
+                "content": junk,
+                "microcompactMetadata": told,
+            },
         )
-    read(user("a"), beside("content-replacement", replacements=junk), beside("summary", leafUuid=junk))
+    read(
+        user("a"),
+        outside_tree("content-replacement", replacements=junk),
+        outside_tree("summary", leafUuid=junk),
+    )
     for kind in ("file", "nested_memory", "queued_command", "hook_success", junk):
         read(user("a"), attachment(kind, **dict.fromkeys(ATTACHMENT_KEYS, junk)))
     read(user("a"), {"type": "attachment", "attachment": junk})

@@ -1,10 +1,11 @@
 """Which records of a Claude Code session are on the branch in use."""
 
-from foldline.context.branches import branches
-from foldline.context.invariants import broken, dangling
-from foldline.context.projection import project
 from foldline.formats import ForeignSession
+from foldline.formats.parts import OTHER_BRANCHES
+from foldline.past.branches import branches
 from foldline.protocol import Revert
+from foldline.view.projection import project
+from foldline.view.rules import broken, dangling
 from support.claude_code_rows import (
     attachment,
     boundary,
@@ -23,12 +24,19 @@ def ways(session: ForeignSession, *, inner: bool = False) -> list[list[str]]:
     """What the view of each branch says; with `inner`, of each turn."""
     projection = project(session.entries)
     assert broken(projection) == [] and dangling(projection) == []
-    tips = [turn.moment for turn in branches(projection).turns if inner or not turn.children]
-    views = [projection.foreseen(Revert(checkpoint=-1, moment=moment)).view for moment in tips]
+    tips = [
+        turn.moment for turn in branches(projection).turns if inner or not turn.children
+    ]
+    views = [
+        projection.with_entries(Revert(checkpoint=-1, moment=moment)).view
+        for moment in tips
+    ]
     return [[item.message.text for item in view] for view in views]
 
 
-def test_the_branch_of_the_last_message_is_the_view_and_the_others_can_be_gone_to() -> None:
+def test_the_branch_of_the_last_message_is_the_view_and_the_others_can_be_gone_to() -> (
+    None
+):
     session = read(
         user("root", uuid="a"),
         piece("m1", text("answer"), uuid="b"),
@@ -38,8 +46,11 @@ def test_the_branch_of_the_last_message_is_the_view_and_the_others_can_be_gone_t
         user("right way", uuid="f", parentUuid="b"),
     )
     assert texts(session) == ["root", "answer", "right way"]
-    assert session.notes == ("2 messages are on other branches than the one last used: /tree shows them.",)
-    assert ways(session) == [["root", "answer", "wrong way", "wrong answer\nmore of it"], texts(session)]
+    assert session.notes == (OTHER_BRANCHES.format(messages="2 messages are"),)
+    assert ways(session) == [
+        ["root", "answer", "wrong way", "wrong answer\nmore of it"],
+        texts(session),
+    ]
 
 
 def test_calls_of_a_branch_that_was_left_are_left_too() -> None:
@@ -56,7 +67,10 @@ def test_calls_of_a_branch_that_was_left_are_left_too() -> None:
 
 def test_each_of_many_branches_goes_on_where_it_left_another() -> None:
     tries = [user(f"try {n}", uuid=f"t{n}", parentUuid="a") for n in range(4)]
-    more = [user("on", uuid="o", parentUuid="t1"), user("else", uuid="e", parentUuid="t1")]
+    more = [
+        user("on", uuid="o", parentUuid="t1"),
+        user("else", uuid="e", parentUuid="t1"),
+    ]
     session = read(user("root", uuid="a"), *tries, *more, user("last", parentUuid="t0"))
     assert "5 messages are on other branches" in session.notes[0]
     assert sorted(ways(session)) == [

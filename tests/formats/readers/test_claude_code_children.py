@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from foldline.context.projection import project
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import FoldlineError, Subagent
+from foldline.view.projection import project
 from support.claude_code_rows import call, piece, read, result, text, texts, user
-from support.recorded import SHARED, needs_recorded
+from support.recordings import SHARED, needs_recorded
 
 TASK = {"prompt": "look", "subagent_type": "Explore", "description": "Look around"}
 
@@ -23,7 +23,13 @@ def put(path: Path, *records: dict[str, Any]) -> Path:
     """A file of these records, each behind the one before."""
     before, lines = None, []
     for nth, record in enumerate(records):
-        named = {"uuid": f"{path.stem}-{nth}", "parentUuid": before, "sessionId": "s1", "cwd": "/x", **record}
+        named = {
+            "uuid": f"{path.stem}-{nth}",
+            "parentUuid": before,
+            "sessionId": "s1",
+            "cwd": "/x",
+            **record,
+        }
         before = named["uuid"]
         lines.append(json.dumps(named))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,8 +49,15 @@ def test_records_among_the_sessions_are_a_session_beside_it() -> None:
     )
     assert texts(session) == ["go", "", "found"]
     looked, also = session.children
-    assert (texts(looked.session), texts(also.session)) == (["look", "I looked"], ["also", "me, too"])
-    assert (looked.call_id, looked.agent, looked.title) == ("c1", "Explore", "Look around")
+    assert (texts(looked.session), texts(also.session)) == (
+        ["look", "I looked"],
+        ["also", "me, too"],
+    )
+    assert (looked.call_id, looked.agent, looked.title) == (
+        "c1",
+        "Explore",
+        "Look around",
+    )
     assert also.call_id == ""
     assert [marker.child for marker in markers(session)] == [looked.id, also.id]
     types = [entry.type for entry in session.entries]
@@ -59,23 +72,28 @@ def test_files_of_their_own_say_who_worked_and_for_which_call(tmp_path: Path) ->
         result("c1", "found"),
     )
     folder = tmp_path / "s1" / "subagents"
-    put(folder / "agent-a1.jsonl", user("look", isSidechain=True), piece("m2", text("yes"), isSidechain=True))
+    put(
+        folder / "agent-a1.jsonl",
+        user("look", isSidechain=True),
+        piece("m2", text("yes"), isSidechain=True),
+    )
     about = {"agentType": "Plan", "description": "A plan", "toolUseId": "c1"}
     (folder / "agent-a1.meta.json").write_text(json.dumps(about))
     put(folder / "agent-acompact-9.jsonl", user("summarise", isSidechain=True))
     session = read_foreign(path)
-    assert [(each.child, each.call_id, each.agent, each.title) for each in markers(session)] == [
-        ("a1", "c1", "Plan", "A plan")
-    ]
+    assert [
+        (each.child, each.call_id, each.agent, each.title) for each in markers(session)
+    ] == [("a1", "c1", "Plan", "A plan")]
     assert texts(read_foreign(path / "a1")) == ["look", "yes"]
     assert read_foreign(path / "a1").header.id == "a1"
-    with pytest.raises(FoldlineError, match="has not one subagent 'b': it has a1"):
+    with pytest.raises(FoldlineError, match=r"'b' .*: it has a1"):
         read_foreign(path / "b")
 
 
 def test_an_id_that_leads_elsewhere_names_no_folder() -> None:
     session = read(
-        user("go", uuid="a"), user("look", isSidechain=True, agentId="../../evil", parentUuid=None)
+        user("go", uuid="a"),
+        user("look", isSidechain=True, agentId="../../evil", parentUuid=None),
     )
     [child] = session.children
     assert child.id.isalnum()
@@ -85,9 +103,15 @@ def test_an_id_that_leads_elsewhere_names_no_folder() -> None:
 @needs_recorded
 @pytest.mark.parametrize(
     ("name", "entries"),
-    [("entire-manual-compact", [35, 13]), ("entire-opus46-small", [38]), ("kimicli-zh-images", [9, 3, 7])],
+    [
+        ("entire-manual-compact", [35, 13]),
+        ("entire-opus46-small", [38]),
+        ("kimicli-zh-images", [9, 3, 7]),
+    ],
 )
-def test_recorded_subagents_stand_behind_the_calls_that_started_them(name: str, entries: list[int]) -> None:
+def test_recorded_subagents_stand_behind_the_calls_that_started_them(
+    name: str, entries: list[int]
+) -> None:
     session = read_foreign(SHARED / f"claude-code/{name}.jsonl")
     assert [len(child.session.entries) for child in session.children] == entries
     assert all(child.agent == "Explore" and child.title for child in session.children)
@@ -97,4 +121,7 @@ def test_recorded_subagents_stand_behind_the_calls_that_started_them(name: str, 
         assert marker.call_id in [each.call_id for each in getattr(before, "calls", ())]
     for child in session.children:
         assert len(project(child.session.entries).view) == len(child.session.entries)
-        assert read_foreign(SHARED / f"claude-code/{name}.jsonl" / child.id).entries == child.session.entries
+        assert (
+            read_foreign(SHARED / f"claude-code/{name}.jsonl" / child.id).entries
+            == child.session.entries
+        )

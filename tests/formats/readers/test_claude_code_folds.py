@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.formats import ForeignSession
+from foldline.formats.parts import LOST_CUTS
 from support.claude_code_rows import (
     Record,
     boundary,
@@ -47,14 +48,22 @@ def test_a_tool_group_is_kept_whole(uuids: list[str]) -> None:
     "told",
     [
         {"preservedMessages": {"anchorUuid": "S", "uuids": ["a", "elsewhere"]}},
-        {"preservedSegment": {"headUuid": "elsewhere", "anchorUuid": "S", "tailUuid": "g"}},
+        {
+            "preservedSegment": {
+                "headUuid": "elsewhere",
+                "anchorUuid": "S",
+                "tailUuid": "g",
+            }
+        },
         {"preservedSegment": {"headUuid": "g", "anchorUuid": "S", "tailUuid": "c"}},
     ],
 )
-def test_kept_records_that_are_not_in_the_file_keep_nothing_and_say_so(told: Record) -> None:
+def test_kept_records_that_are_not_in_the_file_keep_nothing_and_say_so(
+    told: Record,
+) -> None:
     session = kept(**told)
     assert texts(session) == ["so far", "three"]
-    assert "kept records that are not in the file" in session.notes[0]
+    assert session.notes[0] == LOST_CUTS.format(compactions="1 compaction refers")
 
 
 def test_what_stands_between_a_boundary_and_its_summary_stays_in_place() -> None:
@@ -72,14 +81,30 @@ def test_what_stands_between_a_boundary_and_its_summary_stays_in_place() -> None
 
 
 STEPS = 4
-UUIDS = ("p", *(f"{kind}{n}" for n in range(STEPS) for kind in "abrs"), "q", "S", "elsewhere")
+UUIDS = (
+    "p",
+    *(f"{kind}{n}" for n in range(STEPS) for kind in "abrs"),
+    "q",
+    "S",
+    "elsewhere",
+)
 SOME = st.lists(st.sampled_from(UUIDS), max_size=8, unique=True)
 CALLS = st.lists(st.sampled_from([f"c{n}" for n in range(STEPS)]), max_size=STEPS)
 
 
-@given(first=SOME, second=SOME, anchors=st.tuples(st.booleans(), st.booleans()), cleared=CALLS, again=CALLS)
-def test_whatever_folds_keep_and_take_out_the_view_stays_valid(
-    first: list[str], second: list[str], anchors: tuple[bool, bool], cleared: list[str], again: list[str]
+@given(
+    first=SOME,
+    second=SOME,
+    anchors=st.tuples(st.booleans(), st.booleans()),
+    cleared=CALLS,
+    again=CALLS,
+)
+def test_whatever_compactions_keep_and_take_out_the_view_stays_valid(
+    first: list[str],
+    second: list[str],
+    anchors: tuple[bool, bool],
+    cleared: list[str],
+    again: list[str],
 ) -> None:
     """`read` checks every promise of the projection."""
     steps = [
@@ -93,7 +118,12 @@ def test_whatever_folds_keep_and_take_out_the_view_stays_valid(
         )
     ]
     told = [
-        {"preservedMessages": {"anchorUuid": name if ahead else "the summary", "uuids": uuids}}
+        {
+            "preservedMessages": {
+                "anchorUuid": name if ahead else "the summary",
+                "uuids": uuids,
+            }
+        }
         for name, ahead, uuids in zip(("B", "C"), anchors, (first, second), strict=True)
     ]
     session = read(

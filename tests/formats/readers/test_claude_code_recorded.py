@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from foldline.context.invariants import broken
-from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.formats.base import JsonObject
 from foldline.formats.readers.claude_code import reader
@@ -28,10 +26,12 @@ from foldline.protocol import (
     dump_entry,
     parse_entry,
 )
-from support.recorded import needs_recorded, recorded
+from foldline.view.projection import project
+from foldline.view.rules import broken
+from support.recordings import needs_recorded, recordings
 
 pytestmark = needs_recorded
-FILES = recorded("claude-code")
+FILES = recordings("claude-code")
 SESSIONS: dict[str, ForeignSession] = {}
 
 TABLE = {
@@ -61,7 +61,11 @@ def records_of(path: Path) -> list[dict[str, Any]]:
 
 def blocks(record: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     content = record["message"]["content"]
-    return [] if isinstance(content, str) else [block for block in content if block["type"] == kind]
+    return (
+        []
+        if isinstance(content, str)
+        else [block for block in content if block["type"] == kind]
+    )
 
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -77,25 +81,39 @@ def test_nothing_is_lost_or_made_up(path: Path) -> None:
         return [entry for entry in session.entries if isinstance(entry, kind)]
 
     calls = [call for entry in of(AssistantMessage) for call in entry.calls]
-    assert (len(records), len(users) + len(answers), len(calls), len(of(Compaction))) == TABLE[path.stem]
-    assert len(of(AssistantMessage)) == len({record["message"]["id"] for record in answers})
+    assert (
+        len(records),
+        len(users) + len(answers),
+        len(calls),
+        len(of(Compaction)),
+    ) == TABLE[path.stem]
+    assert len(of(AssistantMessage)) == len(
+        {record["message"]["id"] for record in answers}
+    )
     asked = [block for record in answers for block in blocks(record, "tool_use")]
     assert [(call.call_id, call.name, call.parsed()) for call in calls] == [
         (block["id"], block["name"], block["input"]) for block in asked
     ]
     names = {block["id"]: block["name"] for block in asked}
     results = [block for record in users for block in blocks(record, "tool_result")]
-    assert [(entry.call_id, entry.name, entry.is_error) for entry in of(ToolResultMessage)] == [
-        (block["tool_use_id"], names[block["tool_use_id"]], bool(block.get("is_error"))) for block in results
+    assert [
+        (entry.call_id, entry.name, entry.is_error) for entry in of(ToolResultMessage)
+    ] == [
+        (block["tool_use_id"], names[block["tool_use_id"]], bool(block.get("is_error")))
+        for block in results
     ]
-    pictures = [part for entry in session.entries for part in getattr(entry, "parts", ())]
+    pictures = [
+        part for entry in session.entries for part in getattr(entry, "parts", ())
+    ]
     assert sum(isinstance(part, ImagePart) for part in pictures) == sum(
         len(blocks(record, "image")) for record in users
     )
-    thoughts = [block["thinking"] for record in answers for block in blocks(record, "thinking")]
-    assert "".join(entry.thinking for entry in of(AssistantMessage)).replace("\n", "") == "".join(
-        thoughts
-    ).replace("\n", "")
+    thoughts = [
+        block["thinking"] for record in answers for block in blocks(record, "thinking")
+    ]
+    assert "".join(entry.thinking for entry in of(AssistantMessage)).replace(
+        "\n", ""
+    ) == "".join(thoughts).replace("\n", "")
     assert not session.damage
 
 
@@ -106,8 +124,17 @@ def test_each_answer_has_the_usage_of_its_last_record_once(path: Path) -> None:
         for record in records_of(path)
         if record["type"] == "assistant" and not record.get("isApiErrorMessage")
     }
-    answers = [entry for entry in load(path.stem).entries if isinstance(entry, AssistantMessage)]
-    keys = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+    answers = [
+        entry
+        for entry in load(path.stem).entries
+        if isinstance(entry, AssistantMessage)
+    ]
+    keys = (
+        "input_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+        "output_tokens",
+    )
     assert sum(entry.usage.total for entry in answers if entry.usage) == sum(
         usage[key] for usage in last.values() for key in keys
     )
@@ -124,17 +151,25 @@ def test_what_the_user_typed_is_told_from_what_stands_in_their_name() -> None:
         for entry in load(path.stem).entries:
             if isinstance(entry, UserMessage):
                 voices[entry.origin] += 1
-                is_marked = entry.text.startswith(("<command-name>", "Implement the following plan"))
+                is_marked = entry.text.startswith(
+                    ("<command-name>", "Implement the following plan")
+                )
                 assert is_marked == (entry.origin == "machine")
             elif isinstance(entry, DeveloperMessage):
                 voices[entry.origin] += 1
     assert voices == {"typed": 52, "machine": 5, "notice": 36}
 
 
-def test_the_two_automatic_folds_and_the_view_after_them() -> None:
+def test_the_two_automatic_compactions_and_the_view_after_them() -> None:
     session = load("entire-2auto-opus45")
-    first, second = (entry for entry in session.entries if isinstance(entry, Compaction))
-    assert (first.index, first.tokens_before, first.reason) == (360, 156912, "threshold")
+    first, second = (
+        entry for entry in session.entries if isinstance(entry, Compaction)
+    )
+    assert (first.index, first.tokens_before, first.reason) == (
+        360,
+        156912,
+        "threshold",
+    )
     assert (second.index, second.tokens_before) == (701, 155454)
     [written] = second.head
     assert isinstance(written, Written)
@@ -143,7 +178,11 @@ def test_the_two_automatic_folds_and_the_view_after_them() -> None:
     assert isinstance(projection.view[0].message, SystemMessage)
     assert projection.view[0].message.text.startswith("This session is being continued")
     assert projection.view[1].index == 702
-    assert {projection.fate(entry.index).kind for entry in session.entries if entry.index < 700} == {
+    assert {
+        projection.fate(entry.index).kind
+        for entry in session.entries
+        if entry.index < 700
+    } == {
         "summarised",
         "aside",
     }
@@ -152,19 +191,24 @@ def test_the_two_automatic_folds_and_the_view_after_them() -> None:
     assert not set(second.details.read_files) & set(second.details.modified_files)
 
 
-def test_a_manual_fold_is_followed_by_the_command_that_asked_for_it() -> None:
+def test_a_manual_compaction_is_followed_by_the_command_that_asked_for_it() -> None:
     session = load("entire-manual-compact")
     view = project(session.entries).view
     assert [item.index for item in view][:4] == [319, 320, 321, 322]
-    [fold] = [entry for entry in session.entries if isinstance(entry, Compaction)]
-    assert (fold.reason, fold.tokens_before) == ("manual", 163509)
+    [compaction] = [entry for entry in session.entries if isinstance(entry, Compaction)]
+    assert (compaction.reason, compaction.tokens_before) == ("manual", 163509)
     [note] = session.notes
     assert note.startswith("2 subagents: a1979ad Explore, ae59e48 Explore.")
 
 
 def test_only_titles_of_this_session_are_its_titles() -> None:
-    titles = {path.stem: sum(isinstance(entry, Title) for entry in load(path.stem).entries) for path in FILES}
-    assert {stem: count for stem, count in titles.items() if count} == {"entire-2auto-opus45": 8}
+    titles = {
+        path.stem: sum(isinstance(entry, Title) for entry in load(path.stem).entries)
+        for path in FILES
+    }
+    assert {stem: count for stem, count in titles.items() if count} == {
+        "entire-2auto-opus45": 8
+    }
 
 
 # --- damage -----------------------------------------------------------------------------------------
@@ -185,7 +229,9 @@ def lean(path: Path) -> bytes:
                 return value
 
     unwanted = ("progress", "file-history-snapshot")
-    kept = [short(record) for record in records_of(path) if record["type"] not in unwanted]
+    kept = [
+        short(record) for record in records_of(path) if record["type"] not in unwanted
+    ]
     return b"".join(json.dumps(record).encode() + b"\n" for record in kept)
 
 
@@ -213,7 +259,9 @@ Damaging = Callable[[bytes, random.Random], bytes]
 
 
 @pytest.mark.parametrize("damaging", [cut, repeat, swap])
-@pytest.mark.parametrize("stem", ["entire-tiny", "entire-manual-compact", "entirecontext-v2.1.235"])
+@pytest.mark.parametrize(
+    "stem", ["entire-tiny", "entire-manual-compact", "entirecontext-v2.1.235"]
+)
 def test_a_damaged_copy_is_still_read(stem: str, damaging: Damaging) -> None:
     whole = lean(next(path for path in FILES if path.stem == stem))
     for seed in range(12):
@@ -235,5 +283,9 @@ def test_a_copy_cut_off_anywhere_is_read_up_to_there() -> None:
     for stop in range(2000, len(whole), 9973):
         session = reader.read(whole[:stop], Path("cut.jsonl"))
         assert broken(project(session.entries)) == []
-        answers = {entry.index for entry in session.entries if isinstance(entry, AssistantMessage)}
+        answers = {
+            entry.index
+            for entry in session.entries
+            if isinstance(entry, AssistantMessage)
+        }
         assert answers <= {entry.index for entry in everything.entries}

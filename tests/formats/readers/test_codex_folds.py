@@ -4,25 +4,35 @@ import pytest
 
 from foldline.formats.readers.codex.items import ABSENT
 from foldline.formats.readers.codex.items import SEALED as SEALED_LINE
+from foldline.formats.readers.codex.reader import ABSENT_SUMMARIES, ABSENT_THOUGHTS
 from support.codex_rows import (
     SEALED,
     answer,
-    compacted,
+    compaction_row,
     item,
+    message_row,
     prompt,
     read_rows,
     row,
-    told,
 )
-from support.foreign import faults, said
+from support.foreign import faults, view_texts
 
-HERE, THERE = (f"<environment_context>{place}</environment_context>" for place in ("here", "there"))
+HERE, THERE = (
+    f"<environment_context>{place}</environment_context>" for place in ("here", "there")
+)
 
 
-def test_of_many_words_the_newest_are_kept_and_the_last_that_fits_is_shortened() -> None:
+def test_of_many_words_the_newest_are_kept_and_the_last_that_fits_is_shortened() -> (
+    None
+):
     long = "é" * 60_000  # 30,000 of Codex's tokens
-    session = read_rows(*prompt("old"), *prompt(long), *prompt("new"), row("compacted", message="So far."))
-    shortened, newest, summary = said(session)
+    session = read_rows(
+        *prompt("old"),
+        *prompt(long),
+        *prompt("new"),
+        row("compacted", message="So far."),
+    )
+    shortened, newest, summary = view_texts(session)
     assert (newest, summary) == ("new", "So far.")
     assert len(shortened.encode()) < 81_000
     assert "tokens truncated" in shortened
@@ -30,9 +40,13 @@ def test_of_many_words_the_newest_are_kept_and_the_last_that_fits_is_shortened()
 
 
 @pytest.mark.parametrize("kind", ["function_call", "reasoning", "ghost_snapshot"])
-def test_items_that_are_no_messages_do_not_survive_a_fold(kind: str) -> None:
+def test_items_that_are_no_messages_do_not_survive_a_compaction(kind: str) -> None:
     odd = row("response_item", type=kind, call_id="c", name="f", arguments="{}")
-    assert said(read_rows(*prompt("one"), compacted(told("user", "one"), odd, SEALED))) == [
+    assert view_texts(
+        read_rows(
+            *prompt("one"), compaction_row(message_row("user", "one"), odd, SEALED)
+        )
+    ) == [
         "one",
         SEALED_LINE,
     ]
@@ -40,12 +54,15 @@ def test_items_that_are_no_messages_do_not_survive_a_fold(kind: str) -> None:
 
 def test_nothing_is_called_encrypted_that_is_not_in_the_file() -> None:
     empty = item("compaction", encrypted_content=None)
-    for kept in ([told("user", "one")], [told("user", "one"), empty]):
+    for kept in ([message_row("user", "one")], [message_row("user", "one"), empty]):
         session = read_rows(
-            *prompt("one"), item("reasoning", summary=[], content=None), *answer("1"), compacted(*kept)
+            *prompt("one"),
+            item("reasoning", summary=[], content=None),
+            *answer("1"),
+            compaction_row(*kept),
         )
-        assert said(session) == ["one", ABSENT]
+        assert view_texts(session) == ["one", ABSENT]
         assert session.notes == (
-            "Compactions whose summary is not in the file, each replaced by a line that says so: 1.",
-            "Pieces of reasoning whose text is not in the file: 1.",
+            f"{ABSENT_SUMMARIES}: 1.",
+            f"{ABSENT_THOUGHTS}: 1.",
         )

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from foldline.context.files import file_lists
-from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.formats.base import JsonObject
 from foldline.formats.readers.codex import reader
 from foldline.formats.readers.codex.items import ABSENT, SEALED
+from foldline.past.files import file_lists
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -21,11 +20,12 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
-from support.foreign import faults, said
-from support.recorded import needs_recorded, recorded
+from foldline.view.projection import project
+from support.foreign import faults, view_texts
+from support.recordings import needs_recorded, recordings
 
 pytestmark = needs_recorded
-FILES = recorded("codex")
+FILES = recordings("codex")
 EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 TABLE = {
@@ -63,7 +63,11 @@ def events(path: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def texts(content: Any) -> str:
-    return content if isinstance(content, str) else "\n".join(piece["text"] for piece in content)
+    return (
+        content
+        if isinstance(content, str)
+        else "\n".join(piece["text"] for piece in content)
+    )
 
 
 def answers(session: ForeignSession) -> list[AssistantMessage]:
@@ -74,8 +78,8 @@ def answers(session: ForeignSession) -> list[AssistantMessage]:
 def test_the_counts_are_those_of_the_table(path: Path) -> None:
     session = load(path.stem)
     calls = [call for answer in answers(session) for call in answer.calls]
-    folds = [entry for entry in session.entries if isinstance(entry, Compaction)]
-    assert (len(rows(path)), len(calls), len(folds)) == TABLE[path.stem]
+    compactions = [entry for entry in session.entries if isinstance(entry, Compaction)]
+    assert (len(rows(path)), len(calls), len(compactions)) == TABLE[path.stem]
     assert any(reader.recognises(JsonObject(row)) for row in rows(path)[:20])
     assert not session.damage
 
@@ -90,14 +94,27 @@ def test_every_word_of_the_model_comes_along_once(path: Path) -> None:
     assert [call.call_id for one in answers(session) for call in one.calls] == [
         item.get("call_id", item.get("id")) for item in items(path, *CALLS)
     ]
-    thoughts = [part.text for one in answers(session) for part in one.parts if part.type == "thinking"]
-    summaries = [item["summary"] for item in items(path, "reasoning") if item["summary"]]
-    assert thoughts == ["\n\n".join(piece["text"] for piece in summary) for summary in summaries]
+    thoughts = [
+        part.text
+        for one in answers(session)
+        for part in one.parts
+        if part.type == "thinking"
+    ]
+    summaries = [
+        item["summary"] for item in items(path, "reasoning") if item["summary"]
+    ]
+    assert thoughts == [
+        "\n\n".join(piece["text"] for piece in summary) for summary in summaries
+    ]
 
 
 @EVERY_FILE
 def test_every_result_comes_along_once(path: Path) -> None:
-    results = [entry for entry in load(path.stem).entries if isinstance(entry, ToolResultMessage)]
+    results = [
+        entry
+        for entry in load(path.stem).entries
+        if isinstance(entry, ToolResultMessage)
+    ]
     outputs = items(path, "function_call_output", "custom_tool_call_output")
     recorded = [result for result in results if result.name != "web_search"]
     assert [(result.call_id, result.text) for result in recorded] == [
@@ -112,7 +129,9 @@ def test_only_what_was_typed_is_the_users(path: Path) -> None:
     assert [(user.text, user.origin) for user in users] == [
         (event["message"], "typed") for event in events(path, "user_message")
     ]
-    machine = [entry for entry in session.entries if isinstance(entry, DeveloperMessage)]
+    machine = [
+        entry for entry in session.entries if isinstance(entry, DeveloperMessage)
+    ]
     instructions = [one.source for one in machine if one.origin == "instructions"]
     assert instructions == [f"{session.header.cwd}/AGENTS.md"]
 
@@ -130,7 +149,9 @@ def test_every_token_is_counted_once(path: Path) -> None:
 
 @EVERY_FILE
 def test_every_file_a_patch_changed_is_in_the_list(path: Path) -> None:
-    changed = {name for event in events(path, "patch_apply_end") for name in event["changes"]}
+    changed = {
+        name for event in events(path, "patch_apply_end") for name in event["changes"]
+    }
     assert set(file_lists(project(load(path.stem).entries)).modified_files) == changed
 
 
@@ -138,26 +159,41 @@ def test_every_file_a_patch_changed_is_in_the_list(path: Path) -> None:
 def test_the_view_opens_with_the_context_of_the_newest_compaction(stem: str) -> None:
     path = next(path for path in FILES if path.stem == stem)
     newest = [row["payload"] for row in rows(path) if row["type"] == "compacted"][-1]
-    listed = [item for item in newest["replacement_history"] if item["type"] == "message"]
-    _, *after = said(load(stem))
-    context = after[: next(place for place, text in enumerate(after) if text in (SEALED, ABSENT))]
+    listed = [
+        item for item in newest["replacement_history"] if item["type"] == "message"
+    ]
+    _, *after = view_texts(load(stem))
+    context = after[
+        : next(place for place, text in enumerate(after) if text in (SEALED, ABSENT))
+    ]
     assert "\n".join(context) == "\n".join(texts(item["content"]) for item in listed)
 
 
-def test_the_folds_say_how_large_the_context_was() -> None:
-    folds = [entry for entry in load("mise-2comp-gpt56").entries if isinstance(entry, Compaction)]
-    assert [(fold.tokens_before, fold.tokens_after, fold.reason) for fold in folds] == [
-        (233_599, 14_890, "threshold"),
-        (folds[1].tokens_before, folds[1].tokens_after, "threshold"),
+def test_the_compactions_say_how_large_the_context_was() -> None:
+    compactions = [
+        entry
+        for entry in load("mise-2comp-gpt56").entries
+        if isinstance(entry, Compaction)
     ]
-    assert folds[1].tokens_after < 20_000 < 200_000 < folds[1].tokens_before
+    assert [
+        (compaction.tokens_before, compaction.tokens_after, compaction.reason)
+        for compaction in compactions
+    ] == [
+        (233_599, 14_890, "threshold"),
+        (compactions[1].tokens_before, compactions[1].tokens_after, "threshold"),
+    ]
+    assert compactions[1].tokens_after < 20_000 < 200_000 < compactions[1].tokens_before
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_piece_of_a_compacted_file_in_any_order_is_read_without_fault(seed: int) -> None:
+def test_a_piece_of_a_compacted_file_in_any_order_is_read_without_fault(
+    seed: int,
+) -> None:
     chance = random.Random(seed)
     lines = (FILES[-1].parent / "mise-2comp-gpt56.jsonl").read_bytes().splitlines()
-    folds = [place for place, line in enumerate(lines) if b'"type":"compacted"' in line[:80]]
-    piece = [line for place in folds for line in lines[place - 60 : place + 60]]
+    compactions = [
+        place for place, line in enumerate(lines) if b'"type":"compacted"' in line[:80]
+    ]
+    piece = [line for place in compactions for line in lines[place - 60 : place + 60]]
     chance.shuffle(piece)
     assert faults(reader.read(b"\n".join(piece), Path("piece.jsonl"))) == []

@@ -1,4 +1,4 @@
-"""Scopes of work that Kimi Code's model closes: folds inside the context, known by calls or by records."""
+"""Scopes of work that Kimi Code's model closes: compacts inside the context, known by calls or by records."""
 
 import json
 from collections.abc import Callable
@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.formats import ForeignSession, read_foreign
+from foldline.formats.reader import MESSAGES_DIFFER
 from foldline.formats.readers.kimi_cli import reader
 from formats.readers.test_kimi import Code, write
-from support.foreign import faults, said
+from support.foreign import faults, view_texts
 
 RECEIPT = "accepted — commits after this step completes"
 
@@ -22,7 +23,9 @@ class Spine(Code):
         """An answer that calls a tool of the spine, and what came of it."""
         call_id = f"m{len(self.records)}"
         self.event("step.begin", uuid="s")
-        self.event("tool.call", stepUuid="s", toolCallId=call_id, name=tool, args=arguments)
+        self.event(
+            "tool.call", stepUuid="s", toolCallId=call_id, name=tool, args=arguments
+        )
         self.event("tool.result", toolCallId=call_id, result={"output": receipt})
         self.event("step.end", uuid="s")
         return self
@@ -41,11 +44,13 @@ def read(tmp_path: Path) -> Any:
 
 def spoken(session: ForeignSession) -> list[str]:
     """The view without system prompt, transitions and their receipts."""
-    return [text for text in said(session)[1:] if text and text != RECEIPT]
+    return [text for text in view_texts(session)[1:] if text and text != RECEIPT]
 
 
 @pytest.mark.parametrize("receipt", ["Root-epoch nodes cannot be closed.", ""])
-def test_a_transition_that_was_not_accepted_folds_nothing(read: Any, receipt: str) -> None:
+def test_a_transition_that_was_not_accepted_compacts_nothing(
+    read: Any, receipt: str
+) -> None:
     code = Spine()
     code.user("one").moves("spine_open", summary="a").answer("in a")
     code.moves("spine_close", receipt, memory="A.").answer("on")
@@ -57,19 +62,18 @@ def test_the_count_of_messages_of_a_request_is_held_against_the_view(read: Any) 
     for nth in range(20):
         code.answer(f"step {nth}")
     for kind, count in (("loop", 6), ("compaction", 1)):
-        code.records.append({"type": "llm.request", "kind": kind, "messageCount": count})
+        code.records.append(
+            {"type": "llm.request", "kind": kind, "messageCount": count}
+        )
     notes = read(code.answer("end")).notes
-    assert notes == (
-        "By the file's own count, the last request had 6 messages; the view there has 21: something that "
-        "changed the context was not understood.",
-    )
+    assert notes == (MESSAGES_DIFFER.format(counted=6, shown=21),)
 
 
 def test_records_without_a_time_are_those_of_kimi_code_all_the_same(read: Any) -> None:
     code = Code().user("hi").answer("I look.", "a")
     for record in code.records:
         record.pop("time", None)
-    assert said(read(code)) == ["Be.", "hi", "I look.", "of a"]
+    assert view_texts(read(code)) == ["Be.", "hi", "I look.", "of a"]
 
 
 STEPS: dict[str, Callable[[Spine, int], object]] = {
@@ -78,18 +82,26 @@ STEPS: dict[str, Callable[[Spine, int], object]] = {
     "open": lambda code, nth: code.moves("spine_open", summary="s"),
     "close": lambda code, nth: code.moves("spine_close", memory=f"M{nth}."),
     "next": lambda code, nth: code.moves("spine_next", summary="s", memory=f"M{nth}."),
-    "open on record": lambda code, nth: code.add("spine.open", id="x", summary="s", openedAt=nth % 5),
-    "close on record": lambda code, nth: code.add("spine.close", id="x", memory="R.", closedAt=nth),
+    "open on record": lambda code, nth: code.add(
+        "spine.open", id="x", summary="s", openedAt=nth % 5
+    ),
+    "close on record": lambda code, nth: code.add(
+        "spine.close", id="x", memory="R.", closedAt=nth
+    ),
     "undo": lambda code, nth: code.add("context.undo", count=1 + nth % 2),
-    "fold": lambda code, nth: code.fold(compactedCount=9, keptUserMessageCount=nth % 3),
-    "old fold": lambda code, nth: code.fold(compactedCount=nth % 6),
+    "compaction": lambda code, nth: code.compaction(
+        compactedCount=9, keptUserMessageCount=nth % 3
+    ),
+    "old compaction": lambda code, nth: code.compaction(compactedCount=nth % 6),
     "summary of all": lambda code, nth: code.user("So far.", "compaction_summary"),
     "clear": lambda code, nth: code.add("context.clear"),
 }
 
 
 @given(st.lists(st.sampled_from(list(STEPS)), max_size=14))
-def test_whatever_is_opened_closed_folded_and_undone_the_session_is_sound(steps: list[str]) -> None:
+def test_whatever_is_opened_closed_compacted_and_undone_the_session_is_sound(
+    steps: list[str],
+) -> None:
     code = Spine()
     code.user("one")
     for nth, step in enumerate(steps):

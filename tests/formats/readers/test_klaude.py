@@ -59,13 +59,26 @@ def answer(words: str, *calls: str, **data: Any) -> Record:
     parts = [text(words)] if words else []
     for each in calls:
         arguments = json.dumps({"file_path": each})
-        parts.append({"type": "tool_call", "call_id": each, "tool_name": "Edit", "arguments_json": arguments})
+        parts.append(
+            {
+                "type": "tool_call",
+                "call_id": each,
+                "tool_name": "Edit",
+                "arguments_json": arguments,
+            }
+        )
     return event("AssistantMessage", role="assistant", parts=parts, **data)
 
 
 def result(call_id: str, status: str = "success") -> Record:
     fields: Record = {"call_id": call_id, "tool_name": "Edit", "status": status}
-    return event("ToolResultMessage", role="tool", output_text=f"of {call_id}", parts=[], **fields)
+    return event(
+        "ToolResultMessage",
+        role="tool",
+        output_text=f"of {call_id}",
+        parts=[],
+        **fields,
+    )
 
 
 def checkpoint(number: int) -> Record:
@@ -73,19 +86,29 @@ def checkpoint(number: int) -> Record:
     return event("DeveloperMessage", role="developer", parts=[text(words)])
 
 
-def fold(first_kept: int, *kept: tuple[str, int], summary: str = "So far.") -> Record:
+def compaction(
+    first_kept: int, *kept: tuple[str, int], summary: str = "So far."
+) -> Record:
     brief = [{"item_type": kind, "count": count, "preview": ""} for kind, count in kept]
-    fields: Record = {"first_kept_index": first_kept, "tokens_before": 9, "kept_items_brief": brief}
+    fields: Record = {
+        "first_kept_index": first_kept,
+        "tokens_before": 9,
+        "kept_items_brief": brief,
+    }
     return event("CompactionEntry", summary=summary, **fields)
 
 
 def rewind(number: int, note: str = "Not that way.") -> Record:
     return event(
-        "RewindEntry", checkpoint_id=number, note=note, rationale="It failed.", reverted_from_index=9
+        "RewindEntry",
+        checkpoint_id=number,
+        note=note,
+        rationale="It failed.",
+        reverted_from_index=9,
     )
 
 
-# --- folds -------------------------------------------------------------------------------------------
+# --- compactions -------------------------------------------------------------------------------------------
 
 WORK = [user("one"), answer("two", "a"), result("a"), user("three"), answer("four")]
 
@@ -112,12 +135,17 @@ EVENTS = st.one_of(
             event("InterruptEntry"),
         ]
     ),
-    st.builds(fold, st.integers(-1, 12), st.tuples(st.just("User"), st.integers(0, 3))),
+    st.builds(
+        compaction, st.integers(-1, 12), st.tuples(st.just("User"), st.integers(0, 3))
+    ),
 )
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=16))
-@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(200),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_any_events_give_a_sound_session(tmp_path: Path, events: list[Record]) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(as_lines([user("hi"), *events]))
@@ -126,23 +154,27 @@ def test_any_events_give_a_sound_session(tmp_path: Path, events: list[Record]) -
 
 STORY = [
     *WORK,
-    fold(3),
+    compaction(3),
     checkpoint(0),
     user("five"),
     answer("six", "b"),
     result("b"),
     rewind(0),
     user("seven"),
-    fold(5),
+    compaction(5),
     answer("eight"),
 ]
 
 
 @pytest.mark.parametrize("damage", DAMAGERS, ids=lambda damage: damage.__name__)
-def test_a_damaged_file_is_read_as_far_as_it_goes(tmp_path: Path, damage: Damager) -> None:
+def test_a_damaged_file_is_read_as_far_as_it_goes(
+    tmp_path: Path, damage: Damager
+) -> None:
     path = tmp_path / "events.jsonl"
     for seed in range(40):
-        path.write_bytes(as_lines([user("hi")]) + damage(as_lines(STORY), random.Random(seed)))
+        path.write_bytes(
+            as_lines([user("hi")]) + damage(as_lines(STORY), random.Random(seed))
+        )
         assert faults(read_foreign(path, "klaude-code")) == []
 
 
@@ -154,13 +186,24 @@ def test_a_session_survives_a_round_trip(read: Any, tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"type": "UserMessage"}\n')
-    with pytest.raises(FoldlineError, match="no event of klaude-code"):
+    with pytest.raises(FoldlineError, match="no klaude-code events"):
         read_foreign(path, "klaude-code")
 
 
-@pytest.mark.parametrize("junk", [None, 3, "x", [], [None, 3, "x"], {"a": 1}, True, -1, 1e400])
+@pytest.mark.parametrize(
+    "junk", [None, 3, "x", [], [None, 3, "x"], {"a": 1}, True, -1, 1e400]
+)
 def test_values_of_the_wrong_shape_are_never_an_error(read: Any, junk: Any) -> None:
-    some = ("parts", "usage", "stop_reason", "call_id", "tool_name", "status", "output_text", "created_at")
+    some = (
+        "parts",
+        "usage",
+        "stop_reason",
+        "call_id",
+        "tool_name",
+        "status",
+        "output_text",
+        "created_at",
+    )
     more = (
         "summary",
         "first_kept_index",
@@ -171,7 +214,13 @@ def test_values_of_the_wrong_shape_are_never_an_error(read: Any, junk: Any) -> N
         "rationale",
     )
     names = (*some, *more, "retracted_text", "error", "to_model", "source")
-    messages = ("SystemMessage", "DeveloperMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
+    messages = (
+        "SystemMessage",
+        "DeveloperMessage",
+        "UserMessage",
+        "AssistantMessage",
+        "ToolResultMessage",
+    )
     entries = (
         "CompactionEntry",
         "RewindEntry",
@@ -182,6 +231,10 @@ def test_values_of_the_wrong_shape_are_never_an_error(read: Any, junk: Any) -> N
     kinds = (*messages, *entries, junk)
     odd = [{"type": kind, "data": dict.fromkeys(names, junk)} for kind in kinds]
     session = read(
-        user("hi"), checkpoint(0), *odd, {"type": "UserMessage", "data": junk}, meta={"created_at": junk}
+        user("hi"),
+        checkpoint(0),
+        *odd,
+        {"type": "UserMessage", "data": junk},
+        meta={"created_at": junk},
     )
     assert isinstance(session.entries[0], UserMessage)

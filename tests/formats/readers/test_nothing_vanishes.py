@@ -49,7 +49,9 @@ Path_ = tuple[str | int, ...]
 @cache
 def files() -> list[Path]:
     """The pages that are one file: JSON lines, or a document, which is one record."""
-    several_chats = PAGES / "openai" / "of-several-chats-the-first-is-read-with-a-note.json"
+    several_chats = (
+        PAGES / "openai" / "of-several-chats-the-first-is-read-with-a-note.json"
+    )
     return sorted({*PAGES.rglob("*.jsonl"), *PAGES.rglob("*.json")} - {several_chats})
 
 
@@ -87,9 +89,24 @@ def name_of(record: Any, path: Path_) -> str:
     """`kind path`, without the envelope that a record stands in."""
     if not isinstance(record, dict) or "type" not in record:
         return " ".join(step for step in path if isinstance(step, str))
-    inside = next((record[key] for key in ("payload", "data") if isinstance(record.get(key), dict)), record)
-    kind = record.get("type") if record.get("type") != "response_item" else inside.get("type")
-    steps = [step for step in path if isinstance(step, str) and step not in ("payload", "data")]
+    inside = next(
+        (
+            record[key]
+            for key in ("payload", "data")
+            if isinstance(record.get(key), dict)
+        ),
+        record,
+    )
+    kind = (
+        record.get("type")
+        if record.get("type") != "response_item"
+        else inside.get("type")
+    )
+    steps = [
+        step
+        for step in path
+        if isinstance(step, str) and step not in ("payload", "data")
+    ]
     return f"{kind} {'.'.join(steps)}"
 
 
@@ -104,7 +121,10 @@ def read(records: list[Any], like: Path, folder: Path) -> ForeignSession:
 
 
 def notes_of(session: ForeignSession) -> list[str]:
-    return [*session.notes, *(note for child in session.children for note in notes_of(child.session))]
+    return [
+        *session.notes,
+        *(note for child in session.children for note in notes_of(child.session)),
+    ]
 
 
 def holds(session: ForeignSession, word: str) -> bool:
@@ -123,12 +143,20 @@ def holds(session: ForeignSession, word: str) -> bool:
     ],
 )
 @given(st.data())
-def test_a_text_of_a_record_is_in_the_history_or_counted(tmp_path: Path, data: st.DataObject) -> None:
+def test_a_text_of_a_record_is_in_the_history_or_counted(
+    tmp_path: Path, data: st.DataObject
+) -> None:
     file = data.draw(st.sampled_from(files()))
     records = records_of(file)
-    lost = data.draw(st.integers(0, max(0, len(records) - 1)), label="lines lost at the beginning")
+    lost = data.draw(
+        st.integers(0, max(0, len(records) - 1)), label="lines lost at the beginning"
+    )
     records = records[lost:]
-    places = [(place, path) for place, record in enumerate(records) for path in texts_in(record)]
+    places = [
+        (place, path)
+        for place, record in enumerate(records)
+        for path in texts_in(record)
+    ]
     assume(places)
     place, path = data.draw(st.sampled_from(places))
     before = read(records, file, tmp_path)
@@ -136,7 +164,9 @@ def test_a_text_of_a_record_is_in_the_history_or_counted(tmp_path: Path, data: s
     after = read(changed, file, tmp_path)
     if holds(after, WORD) or notes_of(after) != notes_of(before):
         return
-    assert re.fullmatch(TWICE.get(after.format, ""), name_of(records[place], path)), after.format
+    assert re.fullmatch(TWICE.get(after.format, ""), name_of(records[place], path)), (
+        after.format
+    )
 
 
 @settings(
@@ -149,11 +179,19 @@ def test_a_text_of_a_record_is_in_the_history_or_counted(tmp_path: Path, data: s
     ],
 )
 @given(st.data())
-def test_a_record_of_a_new_kind_is_kept_and_counted(tmp_path: Path, data: st.DataObject) -> None:
-    file = data.draw(st.sampled_from([file for file in files() if file.suffix == ".jsonl"]))
+def test_a_record_of_a_new_kind_is_kept_and_counted(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    file = data.draw(
+        st.sampled_from([file for file in files() if file.suffix == ".jsonl"])
+    )
     records = records_of(file)
     # A record of progress repeats one of a subagent, and is read as that.
-    kinds = [place for place, record in enumerate(records) if record.get("type", "progress") != "progress"]
+    kinds = [
+        place
+        for place, record in enumerate(records)
+        if record.get("type", "progress") != "progress"
+    ]
     assume(kinds)
     like = data.draw(st.sampled_from(kinds))
     new = {**records[like], "type": "kind_of_tomorrow", "words": WORD}
@@ -165,8 +203,12 @@ def test_a_record_of_a_new_kind_is_kept_and_counted(tmp_path: Path, data: st.Dat
     assert any("kind_of_tomorrow" in note for note in notes_of(session))
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize(
+    "file", files(), ids=lambda file: f"{file.parent.name}/{file.stem}"
+)
 def test_the_pages_are_of_lines_that_can_be_changed(file: Path) -> None:
     assert records_of(file) == [] or all(
-        isinstance(record, dict) for record in records_of(file) if file.suffix == ".jsonl"
+        isinstance(record, dict)
+        for record in records_of(file)
+        if file.suffix == ".jsonl"
     )

@@ -19,12 +19,18 @@ _FILE = "file: "
 
 
 @pytest.mark.parametrize(
-    "page", sorted(PAGES.rglob("*.txt")), ids=lambda page: page.relative_to(PAGES).with_suffix("").as_posix()
+    "page",
+    sorted(PAGES.rglob("*.txt")),
+    ids=lambda page: page.relative_to(PAGES).with_suffix("").as_posix(),
 )
 def test_a_file_reads_as_its_page_says(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     opening = text.partition("\n")[0] if text.startswith(_FILE) else ""
-    [rows] = [path for path in page.parent.glob(f"{page.stem}*") if path.stem == page.stem and path != page]
+    [rows] = [
+        path
+        for path in page.parent.glob(f"{page.stem}*")
+        if path.stem == page.stem and path != page
+    ]
     session = read_foreign(rows / opening.removeprefix(_FILE) if opening else rows)
     assert faults(session) == []
     written = f"{opening}\n{page_of(session)}" if opening else page_of(session)

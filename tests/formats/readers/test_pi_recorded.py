@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from foldline.context.projection import project
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
     AssistantMessage,
@@ -19,15 +18,18 @@ from foldline.protocol import (
     Unknown,
     UserMessage,
 )
-from support.recorded import needs_recorded, recorded
+from foldline.view.projection import project
+from support.recordings import needs_recorded, recordings
 
 pytestmark = needs_recorded
-FILES = recorded("pi")
+FILES = recordings("pi")
 
 
 def load(name: str) -> tuple[ForeignSession, list[dict[str, Any]]]:
     path = next(path for path in FILES if path.name == name)
-    return read_foreign(path), [json.loads(line) for line in path.read_text().splitlines()]
+    return read_foreign(path), [
+        json.loads(line) for line in path.read_text().splitlines()
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -51,31 +53,57 @@ def test_nothing_is_lost_or_made_up(path: Path) -> None:
     assert count(NoticeRecord) == 0
     ours = [entry for entry in session.entries if isinstance(entry, AssistantMessage)]
     assert [call.call_id for entry in ours for call in entry.calls] == [
-        part["id"] for message in answers for part in message["content"] if part["type"] == "toolCall"
+        part["id"]
+        for message in answers
+        for part in message["content"]
+        if part["type"] == "toolCall"
     ]
     assert [call.parsed() for entry in ours for call in entry.calls] == [
-        part["arguments"] for message in answers for part in message["content"] if part["type"] == "toolCall"
+        part["arguments"]
+        for message in answers
+        for part in message["content"]
+        if part["type"] == "toolCall"
     ]
     assert Counter(entry.stop_reason for entry in ours)["cancelled"] == sum(
         message["stopReason"] == "aborted" for message in answers
     )
     assert sum(entry.usage.total for entry in ours if entry.usage) == sum(
-        message["usage"][key] for message in answers for key in ("input", "output", "cacheRead", "cacheWrite")
+        message["usage"][key]
+        for message in answers
+        for key in ("input", "output", "cacheRead", "cacheWrite")
     )
-    assert sum(len(entry.text) for entry in session.entries if isinstance(entry, ToolResultMessage)) == sum(
+    assert sum(
+        len(entry.text)
+        for entry in session.entries
+        if isinstance(entry, ToolResultMessage)
+    ) == sum(
         len("\n".join(part["text"] for part in message["content"]))
         for message in messages
         if message["role"] == "toolResult"
     )
     assert not session.damage
-    assert all(entry.at is not None for entry in session.entries if not isinstance(entry, Unknown))
+    assert all(
+        entry.at is not None
+        for entry in session.entries
+        if not isinstance(entry, Unknown)
+    )
 
 
-def test_the_two_folds_of_v1_and_the_view_after_each() -> None:
+def test_the_two_compactions_of_v1_and_the_view_after_each() -> None:
     session, records = load("pimono-v1-2comp.jsonl")
-    first, second = (entry for entry in session.entries if isinstance(entry, Compaction))
-    assert (first.index, first.first_kept_index, first.tokens_before) == (359, 293, 175004)
-    assert (second.index, second.first_kept_index, second.tokens_before) == (628, 551, 185014)
+    first, second = (
+        entry for entry in session.entries if isinstance(entry, Compaction)
+    )
+    assert (first.index, first.first_kept_index, first.tokens_before) == (
+        359,
+        293,
+        175004,
+    )
+    assert (second.index, second.first_kept_index, second.tokens_before) == (
+        628,
+        551,
+        185014,
+    )
     assert first.head[0].covers == ((1, 292),)  # type: ignore[union-attr]
     assert second.head[0].covers == ((293, 550),)  # type: ignore[union-attr]
     assert second.head[0].inputs == (359,)  # type: ignore[union-attr]
@@ -83,7 +111,11 @@ def test_the_two_folds_of_v1_and_the_view_after_each() -> None:
     projection = project(session.entries)
     assert projection.view[0].key == (628, 0)
     assert projection.view[1].message.text == "can leave it"
-    fates = Counter(projection.fate(entry.index).kind for entry in session.entries if entry.index < 551)
+    fates = Counter(
+        projection.fate(entry.index).kind
+        for entry in session.entries
+        if entry.index < 551
+    )
     assert set(fates) == {"summarised", "aside"}
     files = second.details
     assert files.modified_files[0].endswith("/docs/refactor.md")
@@ -92,9 +124,15 @@ def test_the_two_folds_of_v1_and_the_view_after_each() -> None:
 
 def test_aborted_turns_and_calls_without_results_come_through() -> None:
     session, _ = load("pimono-v1-2comp.jsonl")
-    answers = [entry for entry in session.entries if isinstance(entry, AssistantMessage)]
+    answers = [
+        entry for entry in session.entries if isinstance(entry, AssistantMessage)
+    ]
     assert sum(entry.stop_reason == "cancelled" for entry in answers) == 18
-    answered = {entry.call_id for entry in session.entries if isinstance(entry, ToolResultMessage)}
+    answered = {
+        entry.call_id
+        for entry in session.entries
+        if isinstance(entry, ToolResultMessage)
+    }
     calls = [call.call_id for entry in answers for call in entry.calls]
     assert len(calls) - len(answered) == 6
     failed = next(entry for entry in answers if entry.stop_reason == "error")
@@ -104,7 +142,11 @@ def test_aborted_turns_and_calls_without_results_come_through() -> None:
 
 def test_shell_commands_of_the_user_in_v1() -> None:
     session, records = load("pimono-v1-2comp.jsonl")
-    shell = [entry for entry in session.entries if isinstance(entry, UserMessage) and entry.origin == "shell"]
+    shell = [
+        entry
+        for entry in session.entries
+        if isinstance(entry, UserMessage) and entry.origin == "shell"
+    ]
     assert [entry.index for entry in shell] == [639, 996, 1001]
     assert shell[0].text.startswith("$ ls\nAGENTS.md\nbiome.json")
     assert shell[0].at == datetime.fromisoformat(records[639]["timestamp"])
@@ -119,8 +161,12 @@ def test_oh_my_pi_files_touched_are_real_paths() -> None:
         for touch in entry.details.files
     ]
     assert touches
-    assert all(touch.path.startswith("/") and ":" not in touch.path for touch in touches)
+    assert all(
+        touch.path.startswith("/") and ":" not in touch.path for touch in touches
+    )
     assert sum(touch.action == "modified" for touch in touches) == 26
-    machine = next(entry for entry in session.entries if isinstance(entry, DeveloperMessage))
+    machine = next(
+        entry for entry in session.entries if isinstance(entry, DeveloperMessage)
+    )
     assert machine.index == 397
     assert machine.text.startswith("<system-interrupt")

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from foldline.context.branches import branches
-from foldline.context.projection import project
-from foldline.context.stats import stats_of
-from foldline.context.view import first_words
 from foldline.formats import ForeignSession, read_foreign
+from foldline.past.branches import branches
+from foldline.past.stats import stats_of
 from foldline.protocol import (
     Compaction,
     FileTouch,
@@ -19,8 +17,17 @@ from foldline.protocol import (
     Revert,
     ToolResultMessage,
 )
-from support.foreign import DAMAGERS, Damager, faults, said, view, view_after_a_round_trip
-from support.recorded import SHARED, needs_recorded, recorded
+from foldline.text.shorten import first_line
+from foldline.view.projection import project
+from support.foreign import (
+    DAMAGERS,
+    Damager,
+    faults,
+    view,
+    view_after_a_round_trip,
+    view_texts,
+)
+from support.recordings import SHARED, needs_recorded, recordings
 
 Record = dict[str, Any]
 SNAPSHOT = "<state_snapshot><goal>mend the clock</goal></state_snapshot>"
@@ -32,12 +39,27 @@ class Rows:
     def __init__(self) -> None:
         self.rows: list[Record] = []
 
-    def add(self, kind: str, *parts: Any, role: str = "user", after: int | None = -1, **fields: Any) -> int:
+    def add(
+        self,
+        kind: str,
+        *parts: Any,
+        role: str = "user",
+        after: int | None = -1,
+        **fields: Any,
+    ) -> int:
         place = len(self.rows)
-        parent = {None: None, -1: f"u{place - 1}" if place else None}.get(after, f"u{after}")
+        parent = {None: None, -1: f"u{place - 1}" if place else None}.get(
+            after, f"u{after}"
+        )
         pieces = [{"text": part} if isinstance(part, str) else part for part in parts]
         message = {"message": {"role": role, "parts": pieces}} if pieces else {}
-        head = {"uuid": f"u{place}", "parentUuid": parent, "sessionId": "s1", "cwd": "/x", "version": "0.21"}
+        head = {
+            "uuid": f"u{place}",
+            "parentUuid": parent,
+            "sessionId": "s1",
+            "cwd": "/x",
+            "version": "0.21",
+        }
         at = {"timestamp": f"2026-08-17T12:00:{place:02}.000Z"}
         self.rows.append({**head, **at, "type": kind, **message, **fields})
         return place
@@ -51,10 +73,21 @@ class Rows:
     def system(self, subtype: str, after: int | None = -1, **payload: Any) -> int:
         return self.add("system", after=after, subtype=subtype, systemPayload=payload)
 
-    def ran(self, name: str, output: str, call_id: str = "c1", args: Any = None, **result: Any) -> None:
+    def ran(
+        self,
+        name: str,
+        output: str,
+        call_id: str = "c1",
+        args: Any = None,
+        **result: Any,
+    ) -> None:
         self.model({"functionCall": {"id": call_id, "name": name, "args": args or {}}})
         response = {"id": call_id, "name": name, "response": {"output": output}}
-        self.add("tool_result", {"functionResponse": response}, toolCallResult={"callId": call_id, **result})
+        self.add(
+            "tool_result",
+            {"functionResponse": response},
+            toolCallResult={"callId": call_id, **result},
+        )
 
     def bytes(self) -> bytes:
         return b"".join(json.dumps(row).encode() + b"\n" for row in self.rows)
@@ -81,13 +114,22 @@ def read(tmp_path: Path) -> Any:
 def test_a_change_of_a_file_is_read_with_its_diff(rows: Rows, read: Any) -> None:
     rows.user("mend")
     diff = "--- a\n+++ a\n@@ -1 +1,2 @@\n-x\n+y\n+z"
-    rows.ran("edit", "done", args={"file_path": "a"}, resultDisplay={"fileDiff": diff, "fileName": "a"})
+    rows.ran(
+        "edit",
+        "done",
+        args={"file_path": "a"},
+        resultDisplay={"fileDiff": diff, "fileName": "a"},
+    )
     (result,) = (one for one in view(read(rows)) if isinstance(one, ToolResultMessage))
-    assert result.details.files == (FileTouch(path="a", action="modified", added=2, removed=1),)
+    assert result.details.files == (
+        FileTouch(path="a", action="modified", added=2, removed=1),
+    )
     assert (result.details.diff, result.details.brief) == (diff, "+2 −1")
 
 
-def test_every_branch_is_a_branch_of_the_tree_and_can_be_gone_to(rows: Rows, read: Any) -> None:
+def test_every_branch_is_a_branch_of_the_tree_and_can_be_gone_to(
+    rows: Rows, read: Any
+) -> None:
     rows.user("one")
     first = rows.model("first answer")
     rows.user("two")
@@ -97,32 +139,68 @@ def test_every_branch_is_a_branch_of_the_tree_and_can_be_gone_to(rows: Rows, rea
     rows.user("anew", after=None)
     made = project(read(rows).entries)
     found = branches(made)
-    shown = [(row.stem, first_words(made.entry(row.turn.start))) for row in found.rows()[1:]]
-    assert shown == [("├─", "one"), ("│ ├─", "two"), ("│ ", "three"), ("", "anew")]
-    two = next(turn for turn in found.turns[1:] if first_words(made.entry(turn.start)) == "two")
-    then = made.foreseen(Revert(checkpoint=0, moment=two.moment))
-    assert [item.message.text for item in then.view] == ["one", "first answer", "two", "second answer"]
+    words = {
+        turn: first_line(made.entry(turn.start).text) if turn.start >= 0 else ""
+        for turn in found.turns
+    }
+    parents = {words[turn]: words[turn.parent] for turn in found.turns if turn.parent}
+    assert parents == {"one": "", "two": "one", "three": "one", "anew": ""}
+    two = next(
+        turn
+        for turn in found.turns[1:]
+        if first_line(made.entry(turn.start).text) == "two"
+    )
+    then = made.with_entries(Revert(checkpoint=0, moment=two.moment))
+    assert [item.message.text for item in then.view] == [
+        "one",
+        "first answer",
+        "two",
+        "second answer",
+    ]
 
 
 def content(role: str, *parts: Any) -> Record:
-    return {"role": role, "parts": [{"text": part} if isinstance(part, str) else part for part in parts]}
+    return {
+        "role": role,
+        "parts": [{"text": part} if isinstance(part, str) else part for part in parts],
+    }
 
 
-def test_a_compression_leaves_its_summary_and_what_it_kept(rows: Rows, read: Any) -> None:
+def test_a_compression_leaves_its_summary_and_what_it_kept(
+    rows: Rows, read: Any
+) -> None:
     rows.user("one")
     rows.model("done one")
     rows.user("two")
     rows.ran("read_file", "a long text")
     kept = [content("user", "two"), *(row["message"] for row in rows.rows[3:5])]
     listed = [content("user", SNAPSHOT), content("model", "Got it."), *kept]
-    rows.system("chat_compression", compressedHistory=listed, info={"originalTokenCount": 900})
+    rows.system(
+        "chat_compression", compressedHistory=listed, info={"originalTokenCount": 900}
+    )
     rows.user("three")
     session = read(rows)
-    assert said(session) == [SNAPSHOT, "Got it.", "two", "", "a long text", "three"]
-    (fold,) = (entry for entry in session.entries if isinstance(entry, Compaction))
-    assert (fold.summary, fold.tokens_before, fold.strategy) == (SNAPSHOT, 900, "qwen-code")
+    assert view_texts(session) == [
+        SNAPSHOT,
+        "Got it.",
+        "two",
+        "",
+        "a long text",
+        "three",
+    ]
+    (compaction,) = (
+        entry for entry in session.entries if isinstance(entry, Compaction)
+    )
+    assert (compaction.summary, compaction.tokens_before, compaction.strategy) == (
+        SNAPSHOT,
+        900,
+        "qwen-code",
+    )
     covered = project(session.entries).view[0].covers
-    assert {index for first, last in covered for index in range(first, last + 1)} >= {0, 1}
+    assert {index for first, last in covered for index in range(first, last + 1)} >= {
+        0,
+        1,
+    }
 
 
 def test_a_compression_counts_its_own_tokens_and_no_request_for_the_acknowledgement(
@@ -132,43 +210,61 @@ def test_a_compression_counts_its_own_tokens_and_no_request_for_the_acknowledgem
     spent = {"promptTokenCount": 100, "candidatesTokenCount": 5}
     rows.model("done one", usageMetadata=spent, model="m-1")
     for prompt in ("s-1########0", "compress-1"):
-        event = {"event.name": "qwen-code.api_response", "model": "m-1", "prompt_id": prompt}
-        rows.system("ui_telemetry", uiEvent={**event, "input_token_count": 40, "output_token_count": 2})
+        event = {
+            "event.name": "qwen-code.api_response",
+            "model": "m-1",
+            "prompt_id": prompt,
+        }
+        rows.system(
+            "ui_telemetry",
+            uiEvent={**event, "input_token_count": 40, "output_token_count": 2},
+        )
     listed = [content("user", SNAPSHOT), content("model", "Got it.")]
     rows.system("chat_compression", compressedHistory=listed)
     models = stats_of(read(rows).entries).models
-    assert {name: (use.requests, use.input, use.output) for name, use in models.items()} == {
-        "m-1": (2, 140, 7)
-    }
+    assert {
+        name: (use.requests, use.input, use.output) for name, use in models.items()
+    } == {"m-1": (2, 140, 7)}
 
 
-def test_a_result_that_a_compression_shortened_is_shown_as_it_is_now(rows: Rows, read: Any) -> None:
+def test_a_result_that_a_compression_shortened_is_shown_as_it_is_now(
+    rows: Rows, read: Any
+) -> None:
     rows.user("one")
     rows.ran("read_file", "a long text")
     call, result = (row["message"] for row in rows.rows[1:3])
     short = json.loads(json.dumps(result).replace("a long text", "short"))
-    rows.system("chat_compression", compressedHistory=[content("user", "one"), call, short])
+    rows.system(
+        "chat_compression", compressedHistory=[content("user", "one"), call, short]
+    )
     session = read(rows)
-    assert said(session) == ["one", "", "short"]
-    assert [entry.text for entry in session.entries if isinstance(entry, ToolResultMessage)] == [
-        "a long text"
-    ]
+    assert view_texts(session) == ["one", "", "short"]
+    assert [
+        entry.text for entry in session.entries if isinstance(entry, ToolResultMessage)
+    ] == ["a long text"]
 
 
-def test_nothing_but_notes_of_the_program_is_refused_when_asked_for_by_name(tmp_path: Path) -> None:
+def test_nothing_but_notes_of_the_program_is_refused_when_asked_for_by_name(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"type":"user","uuid":"1","parentUuid":null,"message":{"role":"user","content":"hi"}}\n')
+    path.write_text(
+        '{"type":"user","uuid":"1","parentUuid":null,"message":{"role":"user","content":"hi"}}\n'
+    )
     assert read_foreign(path).format == "claude-code"
-    with pytest.raises(FoldlineError, match="has no record of Qwen Code"):
+    with pytest.raises(FoldlineError, match="has no Qwen Code records"):
         read_foreign(path, "qwen-code")
 
 
 @pytest.mark.parametrize("damage", DAMAGERS, ids=lambda damage: damage.__name__)
-def test_a_damaged_file_is_read_as_far_as_it_goes(rows: Rows, tmp_path: Path, damage: Damager) -> None:
+def test_a_damaged_file_is_read_as_far_as_it_goes(
+    rows: Rows, tmp_path: Path, damage: Damager
+) -> None:
     rows.user("one")
     rows.ran("read_file", "text")
     rows.system(
-        "chat_compression", compressedHistory=[content("user", SNAPSHOT), content("model", "Got it.")]
+        "chat_compression",
+        compressedHistory=[content("user", SNAPSHOT), content("model", "Got it.")],
     )
     rows.system("rewind", after=0)
     rows.user("two")
@@ -190,7 +286,9 @@ def test_values_of_wrong_types_end_nothing(rows: Rows, tmp_path: Path) -> None:
     odd: list[Any] = [None, 7, "x", [], {}, [1], {"a": []}, 1e308, True]
     for _ in range(300):
         record = json.loads(json.dumps(chance.choice(rows.rows)))
-        target = chance.choice([record, record.get("message", record), record.get("systemPayload", record)])
+        target = chance.choice(
+            [record, record.get("message", record), record.get("systemPayload", record)]
+        )
         target[chance.choice(list(target))] = chance.choice(odd)
         path = tmp_path / "a.jsonl"
         path.write_bytes(rows.bytes() + json.dumps(record).encode())
@@ -204,7 +302,7 @@ def test_values_of_wrong_types_end_nothing(rows: Rows, tmp_path: Path) -> None:
 
 
 @needs_recorded
-@pytest.mark.parametrize("path", recorded("qwen-code"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", recordings("qwen-code"), ids=lambda path: path.name)
 def test_every_recorded_session_is_read_with_a_view(path: Path, tmp_path: Path) -> None:
     session = read_foreign(path)
     assert (session.format, faults(session)) == ("qwen-code", [])
@@ -214,7 +312,9 @@ def test_every_recorded_session_is_read_with_a_view(path: Path, tmp_path: Path) 
 
 @needs_recorded
 def test_a_recorded_session_with_a_rewind_has_the_active_branch_only() -> None:
-    session = read_foreign(SHARED / "qwen-code/019f0000-0000-7000-8000-000000000004.jsonl")
+    session = read_foreign(
+        SHARED / "qwen-code/019f0000-0000-7000-8000-000000000004.jsonl"
+    )
     texts = [message.text for message in view(session)]
     assert texts[:3] == ["Begin the active-chain fixture.", "Continue from the rewound branch.",
                          "Active branch answer."]  # fmt: skip

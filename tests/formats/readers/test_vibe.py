@@ -5,28 +5,29 @@ from typing import Any
 
 import pytest
 
-from foldline.cli.checks import verdict_on
+from foldline.cli.checks import CONSISTENT, verify_session
 from foldline.cli.sources import read_source
 from foldline.formats import ForeignSession, read_foreign
+from foldline.formats.parts import BY_SUBAGENT
 from foldline.protocol import (
     Subagent,
     UserMessage,
 )
-from support.foreign import faults, said, view, view_after_a_round_trip
+from support.foreign import faults, view, view_after_a_round_trip, view_texts
 from support.vibe_store import (
     VibeStore,
-    answered,
+    answer_record,
     call,
     checkpoint,
-    compacted,
+    compacted_context,
+    displayed,
     effect,
     message,
     prompt,
-    ran,
     request,
     result,
-    shown,
     text,
+    tool_record,
 )
 
 TURN = [
@@ -36,10 +37,10 @@ TURN = [
     message("assistant", text("Done.")),
 ]
 SHOWN = [
-    shown("user", "hi"),
-    shown("assistant", "I look.", 1),
+    displayed("user", "hi"),
+    displayed("assistant", "I look.", 1),
     effect("a.py", {"content": [], "structured_content": {"content": "x"}}),
-    shown("assistant", "Done.", 2),
+    displayed("assistant", "Done.", 2),
 ]
 
 
@@ -56,16 +57,31 @@ def read(store: VibeStore) -> ForeignSession:
 
 
 def test_a_turn_that_was_broken_off_is_read_from_the_journal(store: Any) -> None:
-    asked = [request(*TURN[3:], prompt("two")), answered(text("I look again."), call("c2", "b.py"))]
+    asked = [
+        request(*TURN[3:], prompt("two")),
+        answer_record(text("I look again."), call("c2", "b.py")),
+    ]
     session = read(
-        store(TURN, SHOWN, *asked, ran("c2", {"content": [], "structured_content": {"content": "y"}}))
+        store(
+            TURN,
+            SHOWN,
+            *asked,
+            tool_record("c2", {"content": [], "structured_content": {"content": "y"}}),
+        )
     )
-    assert said(session)[3:] == ["Done.", "two", "I look again.", '{"content":"y"}']
+    assert view_texts(session)[3:] == [
+        "Done.",
+        "two",
+        "I look again.",
+        '{"content":"y"}',
+    ]
 
 
 def test_a_subagent_is_a_store_of_its_own(store: Any, tmp_path: Path) -> None:
     made = store(TURN, SHOWN)
-    made.runtime["subagents"] = {"children": {"looker": {"child_session_id": "child-1"}}}
+    made.runtime["subagents"] = {
+        "children": {"looker": {"child_session_id": "child-1"}}
+    }
     below = VibeStore(tmp_path / "child-1", [prompt("Look around")], [])
     below.runtime["identity"] = {"kind": "subagent", "parent_session_id": "v1"}
     below.runtime["subagents"] = {"children": {"round": {"child_session_id": "v1"}}}
@@ -74,47 +90,61 @@ def test_a_subagent_is_a_store_of_its_own(store: Any, tmp_path: Path) -> None:
     [marker] = [entry for entry in session.entries if isinstance(entry, Subagent)]
     assert (marker.child, marker.agent) == ("child-1", "looker")
     [child] = session.children
-    assert [message.origin for message in view(child.session) if isinstance(message, UserMessage)] == [
-        "machine"
-    ]
-    assert (
-        "These are the steps of a sub-agent: the agent that started it wrote its prompts."
-        in child.session.notes
-    )
+    assert [
+        message.origin
+        for message in view(child.session)
+        if isinstance(message, UserMessage)
+    ] == ["machine"]
+    assert BY_SUBAGENT in child.session.notes
 
 
 def test_verify_says_that_the_digests_hold(store: Any) -> None:
-    path = store(TURN, SHOWN, request(prompt("two")), answered(text("2"))).write()
-    verdict = verdict_on(read_source(str(path)))
+    path = store(TURN, SHOWN, request(prompt("two")), answer_record(text("2"))).write()
+    verdict = verify_session(read_source(str(path)))
     assert verdict.ok
-    assert "9 digests of its own checked: all is sound" in str(verdict)
+    assert f"9 digests checked: {CONSISTENT}" in str(verdict)
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "fault"),
     [
-        ("CURRENT", b"0000000000000007", b"0000000000000009", "manifest.json is missing or empty"),
-        ("generations/*/manifest.json", b"path", b"past", "manifest.json is not what its digest says"),
-        ("generations/*/checkpoint.json", b"[]", b"[{}]", "checkpoint.json is not what its digest says"),
-        ("chunks/*.json", b"hi", b"ho", ".json is not what its digest says"),
+        (
+            "CURRENT",
+            b"0000000000000007",
+            b"0000000000000009",
+            "manifest.json is missing or empty",
+        ),
+        (
+            "generations/*/manifest.json",
+            b"path",
+            b"past",
+            "manifest.json does not match its digest",
+        ),
+        (
+            "generations/*/checkpoint.json",
+            b"[]",
+            b"[{}]",
+            "checkpoint.json does not match its digest",
+        ),
+        ("chunks/*.json", b"hi", b"ho", ".json does not match its digest"),
         (
             "journal/*.jsonl",
             b"two",
             b"2wo",
-            "record 8 of journal/0000000000000008.jsonl is not what its digest says",
+            "record 8 of journal/0000000000000008.jsonl does not match its digest",
         ),
     ],
 )
 def test_verify_says_where_the_digests_do_not_hold(
     store: Any, name: str, old: bytes, new: bytes, fault: str
 ) -> None:
-    path = store(TURN, SHOWN, request(prompt("two")), answered(text("2"))).write()
+    path = store(TURN, SHOWN, request(prompt("two")), answer_record(text("2"))).write()
     for file in path.parent.glob(name):
         file.write_bytes(file.read_bytes().replace(old, new))
     found = read_source(str(path))
-    verdict = verdict_on(found)
+    verdict = verify_session(found)
     assert not verdict.ok
-    assert any(fault in each for each in verdict.unsound)
+    assert any(fault in each for each in verdict.faults)
 
 
 def test_a_line_that_is_being_written_is_no_fault(store: Any) -> None:
@@ -128,6 +158,8 @@ def test_a_line_that_is_being_written_is_no_fault(store: Any) -> None:
 
 
 def test_a_copy_in_our_format_has_the_same_view(store: Any, tmp_path: Path) -> None:
-    context = [*compacted("so far", prompt("hi")), prompt("two")]
-    session = read(store(context, [*SHOWN, checkpoint("compaction"), shown("user", "two")]))
+    context = [*compacted_context("so far", prompt("hi")), prompt("two")]
+    session = read(
+        store(context, [*SHOWN, checkpoint("compaction"), displayed("user", "two")])
+    )
     assert view_after_a_round_trip(session, tmp_path / "home") == view(session)

@@ -11,15 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.projection import project
 from foldline.formats import read_foreign
 from foldline.formats.export import Original
-from foldline.formats.writers.html import Painter, lines_of_diff, write_html
+from foldline.formats.writers.html import code, markdown, write_html
 from foldline.history import utc_now
-from foldline.protocol import Entry, ImagePart, SessionHeader, Subagent, Title, UserMessage, text_parts
+from foldline.protocol import (
+    Entry,
+    ImagePart,
+    SessionHeader,
+    Subagent,
+    Title,
+    UserMessage,
+    text_parts,
+)
+from foldline.view.projection import project
 from support.history import history
 from support.limits import examples
-from support.recorded import needs_recorded, readable
+from support.recordings import compactable_recordings, needs_recorded
 from support.stories import Story, shop
 
 VOID = {"meta", "input", "img", "br", "hr"}
@@ -49,9 +57,10 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in ALLOWED, tag
         known = dict(attrs)
-        assert not any(name.startswith("on") or name in ("style", "srcset", "action") for name in known), (
-            known
-        )
+        assert not any(
+            name.startswith("on") or name in ("style", "srcset", "action")
+            for name in known
+        ), known
         if known.get("http-equiv"):
             self.policy = known["content"] or ""
         if "id" in known:
@@ -104,38 +113,56 @@ NASTY = (
 
 @pytest.mark.parametrize("text", NASTY)
 def test_nothing_foreign_acts_wherever_it_stands(text: str) -> None:
-    story = Story().system(text).instructions(text, source=text).user(text).assistant(text, thinking=text)
-    story.tool(text, text, brief=text, command=text, said=text)
+    story = (
+        Story()
+        .system(text)
+        .instructions(text, source=text)
+        .user(text)
+        .assistant(text, thinking=text)
+    )
+    story.tool(text, text, brief=text, command=text, intro=text)
     story.tool("read", f"     1→{text}\n     2→x", path=f"{text}.py")
     story.tool("edit", "ok", path="a.py", diff=f"@@ -1 +1 @@\n-{text}\n+{text}\n")
-    story.notice(text).fold(4, text).checkpoint(1).revert(1, message=text).add(Title(title=text))
+    story.notice(text).compaction(4, text).checkpoint(1).revert(1, message=text).add(
+        Title(title=text)
+    )
     shown = page(story.entries, cwd=text)
     assert len(shown.scripts) == 1
     assert all(link.startswith(("#e", "https://evil.example")) for link in shown.links)
     assert shown.pictures == []
-    assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown.text) is None
+    assert (
+        re.search(
+            r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown.text
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_a_subagents_session_stands_below_its_call_and_nothing_in_it_acts(text: str) -> None:
+def test_a_subagents_session_stands_below_its_call_and_nothing_in_it_acts(
+    text: str,
+) -> None:
     child = original(Story().user(text).assistant(text, thinking=text).entries)
     child = replace(child, header=child.header.model_copy(update={"id": text}))
     above = Story().user("go").tool("task", "found")
     above.add(Subagent(child=text, call_id="", agent=text, title=text))
-    shown = Page(write_html(replace(original(above.entries), children=(child,))).data.decode())
+    shown = Page(
+        write_html(replace(original(above.entries), children=(child,))).data.decode()
+    )
     assert len(shown.scripts) == 1
     assert len(shown.ids) == len(set(shown.ids)) == 5
     assert all(link.startswith(("#e", "https://evil.example")) for link in shown.links)
 
 
-@given(st.text(alphabet=st.sampled_from("<>&\"'`*_[]()!#-=| \nabsx:/\\~1."), max_size=80))
+@given(
+    st.text(alphabet=st.sampled_from("<>&\"'`*_[]()!#-=| \nabsx:/\\~1."), max_size=80)
+)
 @settings(max_examples=examples(200))
 def test_markdown_and_code_of_any_kind_give_balanced_html(text: str) -> None:
-    painter = Painter()
-    for made in (painter.markdown(text), painter.output(text, "a.py"), f"<pre>{lines_of_diff(text)}</pre>"):
-        Page(f"<div>{made}</div>")
-    for language in ("python", "html", "json", "nonsense"):
-        assert Page(f"<pre>{painter.code(text, language)}</pre>").text == text
+    Page(f"<div>{markdown(text)}</div>")
+    for language in ("python", "html", "json", "diff", "nonsense"):
+        shown = Page(f"<pre>{code(text, language)}</pre>").text
+        assert shown.strip("\n") == text.strip("\n")
 
 
 def test_its_policy_forbids_everything_but_its_own_script_styles_and_pictures() -> None:
@@ -155,7 +182,9 @@ def test_its_policy_forbids_everything_but_its_own_script_styles_and_pictures() 
 
 def test_nothing_in_it_points_elsewhere_but_links_of_the_text() -> None:
     text = write_html(
-        original(history().user("hi").assistant("see <https://a.example/x?y=1&z=2>").entries)
+        original(
+            history().user("hi").assistant("see <https://a.example/x?y=1&z=2>").entries
+        )
     ).data.decode()
     assert re.findall(r"(?:https?:)?//[\w.]+", text.replace("// ", "")) == [
         "https://a.example",
@@ -166,7 +195,7 @@ def test_nothing_in_it_points_elsewhere_but_links_of_the_text() -> None:
     assert "@import" not in text
 
 
-def test_each_entry_shows_its_fate_by_letter_and_rail_and_can_be_linked_to() -> None:
+def test_each_entry_shows_its_fate_by_letter_and_gutter_and_can_be_linked_to() -> None:
     story = shop()
     text = write_html(original(story.entries)).data.decode()
     shown = Page(text)
@@ -177,18 +206,19 @@ def test_each_entry_shows_its_fate_by_letter_and_rail_and_can_be_linked_to() -> 
     assert {"live", "clipped", "hidden", "summarised", "dropped"} <= set(fates.values())
     for index, fate in fates.items():
         assert projection.fate(index).kind == fate
-    assert re.search(r'id="e2"><div class="rail"[^>]*><a href="#e2">2</a><b>L</b><span title="pinned">', text)
+    assert re.search(
+        r'id="e2"><div class="gutter"[^>]*><a href="#e2">2</a><b>L</b><span title="pinned">',
+        text,
+    )
 
 
 def test_code_and_diffs_have_colours() -> None:
     story = Story().user("go").assistant("```python\ndef f(): return 'x'  # why\n```")
-    story.tool("read", "     1→import os\n     2→x = 1", path="a.py")
     story.tool("edit", "ok", path="a.py", diff="@@ -1 +1 @@\n-old\n+new\n")
     text = write_html(original(story.entries)).data.decode()
     assert '<span class="k">def</span>' in text
-    assert '<span class="c"># why</span>' in text
-    assert '<span class="no">     1→</span><span class="k">import</span>' in text
-    assert '<span class="del">-old</span>\n<span class="add">+new</span>' in text
+    assert '<span class="c1"># why</span>' in text
+    assert '<span class="gd">-old</span>\n<span class="gi">+new</span>' in text
 
 
 def test_pictures_of_pixels_are_in_the_page_and_others_are_named() -> None:
@@ -201,19 +231,25 @@ def test_pictures_of_pixels_are_in_the_page_and_others_are_named() -> None:
     assert shown.text.count("image: ") == 3
 
 
-def test_a_fold_is_a_line_that_opens_to_its_summary() -> None:
+def test_a_compaction_is_a_line_that_opens_to_its_summary() -> None:
     text = write_html(original(shop().entries)).data.decode()
-    assert re.search(r"<summary>[^<]*116\.2k → 27\.4k tokens, \d+ entries compacted</summary>", text)
+    assert re.search(
+        r"<summary>[^<]*116\.2k → 27\.4k · \d+ entries compacted</summary>", text
+    )
     assert "<h2>Goal</h2>" in text
 
 
 @needs_recorded
 def test_recorded_sessions_become_sound_pages() -> None:
-    for path in readable():
+    for path in compactable_recordings():
         if path.stat().st_size < 400_000:
             found = read_foreign(path)
             shown = Page(
-                write_html(Original(found.header, found.entries, project(found.entries))).data.decode()
+                write_html(
+                    Original(found.header, found.entries, project(found.entries))
+                ).data.decode()
             )
             assert len(shown.scripts) == 1
-            assert all(link.startswith(("#e", "http", "mailto:")) for link in shown.links)
+            assert all(
+                link.startswith(("#e", "http", "mailto:")) for link in shown.links
+            )

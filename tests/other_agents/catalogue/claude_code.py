@@ -33,7 +33,14 @@ class ClaudeCode(Agent):
         self._resume_at = ""
 
     def prompt(self, text: str) -> None:
-        command = ["claude", "-p", text, "--dangerously-skip-permissions", "--model", "claude-sonnet-4-5"]
+        command = [
+            "claude",
+            "-p",
+            text,
+            "--dangerously-skip-permissions",
+            "--model",
+            "claude-sonnet-4-5",
+        ]
         if self.session:
             command += ["--resume", self.session]
         else:
@@ -51,9 +58,15 @@ class ClaudeCode(Agent):
         """The next prompt continues after the answer before the last prompt."""
         rows = [json.loads(line) for line in self.path().read_text().splitlines()]
         rows = [
-            row for row in rows if row.get("type") in ("user", "assistant") and not row.get("isSidechain")
+            row
+            for row in rows
+            if row.get("type") in ("user", "assistant") and not row.get("isSidechain")
         ]
-        last = max(place for place, row in enumerate(rows) if row.get("promptId") and _is_prompt(row))
+        last = max(
+            place
+            for place, row in enumerate(rows)
+            if row.get("promptId") and _is_prompt(row)
+        )
         before = [row for row in rows[:last] if row["type"] == "assistant"]
         self._resume_at = before[-1]["uuid"]
 
@@ -63,5 +76,9 @@ class ClaudeCode(Agent):
 
 def _is_prompt(row: Json) -> bool:
     content = row["message"]["content"]
-    text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    text = (
+        content
+        if isinstance(content, str)
+        else "".join(part.get("text", "") for part in content)
+    )
     return row["type"] == "user" and text.startswith("Job ")

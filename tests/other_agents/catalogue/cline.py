@@ -16,7 +16,16 @@ class Cline(Agent):
 
     def set_up(self) -> None:
         address = f"{self.place.address}/v1"
-        options = ("-p", "openai-compatible", "-k", "dummy", "-m", "scripted", "-b", address)
+        options = (
+            "-p",
+            "openai-compatible",
+            "-k",
+            "dummy",
+            "-m",
+            "scripted",
+            "-b",
+            address,
+        )
         self.place.run("cline", "auth", *options)
 
     def prompt(self, text: str) -> None:
@@ -40,7 +49,9 @@ class Cline(Agent):
 
     def _compactions(self) -> list[str]:
         """What its compactions have left, in a file of their own."""
-        return [file.read_text() for file in self.path().parent.glob("*.compaction.json")]
+        return [
+            file.read_text() for file in self.path().parent.glob("*.compaction.json")
+        ]
 
     def path(self) -> Path:
         return self.place.newest(".cline/data/sessions/*/*.messages.json")

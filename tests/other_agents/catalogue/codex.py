@@ -35,7 +35,9 @@ class Codex(Agent):
 
     def set_up(self) -> None:
         place = self.place
-        settings = SETTINGS.format(window=self.window, address=place.address, work=place.work)
+        settings = SETTINGS.format(
+            window=self.window, address=place.address, work=place.work
+        )
         place.write(".codex/config.toml", settings)
         place.set({"SCRIPTED_KEY": "dummy"})
 
@@ -43,7 +45,9 @@ class Codex(Agent):
         self.running = self._rpc = Rpc(self.place, "codex", "app-server")
         self._turn = ""
         about = {"name": "foldline", "title": "Foldline", "version": "1"}
-        self._rpc.request("initialize", clientInfo=about, capabilities={"experimentalApi": True})
+        self._rpc.request(
+            "initialize", clientInfo=about, capabilities={"experimentalApi": True}
+        )
         self._rpc.notify("initialized")
         if session:
             self._rpc.request("thread/resume", threadId=session)
@@ -54,7 +58,9 @@ class Codex(Agent):
 
     def prompt(self, text: str) -> None:
         begun = self._rpc.request(
-            "turn/start", threadId=self.session, input=[{"type": "text", "text": text, "text_elements": []}]
+            "turn/start",
+            threadId=self.session,
+            input=[{"type": "text", "text": text, "text_elements": []}],
         )
         self._turn = begun["turn"]["id"]
         self._rpc.wait_for("turn/completed")
@@ -64,7 +70,9 @@ class Codex(Agent):
         self._rpc.wait_for("turn/completed")
 
     def rewind(self) -> None:
-        self._rpc.request("thread/revert", threadId=self.session, beforeTurnId=self._turn)
+        self._rpc.request(
+            "thread/revert", threadId=self.session, beforeTurnId=self._turn
+        )
 
     def path(self) -> Path:
         return self.place.newest(".codex/sessions/**/rollout-*.jsonl")

@@ -26,7 +26,9 @@ class GeminiCli(Agent):
             "telemetry": {"enabled": False},
         }
         self._compact_at(NEVER)
-        self.place.write(".gemini/trustedFolders.json", {str(self.place.work): "TRUST_FOLDER"})
+        self.place.write(
+            ".gemini/trustedFolders.json", {str(self.place.work): "TRUST_FOLDER"}
+        )
         self.place.set(
             {
                 "GEMINI_API_KEY": "dummy",
@@ -70,7 +72,10 @@ class QwenCode(AcpAgent):
             "general": {"enableAutoUpdate": False},
             "telemetry": {"enabled": False},
             "model": {"name": "scripted"},
-            "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
+            "memory": {
+                "enableManagedAutoMemory": False,
+                "enableManagedAutoDream": False,
+            },
             "ui": {"enableFollowupSuggestions": False},
         }
         self.place.write(".qwen/settings.json", settings)

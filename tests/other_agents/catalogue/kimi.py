@@ -35,7 +35,9 @@ class KimiCli(Agent):
 
     def set_up(self) -> None:
         place = self.place
-        settings = SETTINGS.format(kind="openai_legacy", address=place.address, window=self.window)
+        settings = SETTINGS.format(
+            kind="openai_legacy", address=place.address, window=self.window
+        )
         place.write(".kimi/config.toml", settings)
         place.set({"KIMI_CLI_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"})
 
@@ -60,7 +62,9 @@ class KimiCode(AcpAgent):
 
     def set_up(self) -> None:
         place = self.place
-        settings = SETTINGS.format(kind="openai", address=place.address, window=self.window)
+        settings = SETTINGS.format(
+            kind="openai", address=place.address, window=self.window
+        )
         place.write(".kimi-code/config.toml", settings)
         place.set({"KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"})
 

@@ -33,9 +33,14 @@ class OhMyPi(Pi):
 
     def set_up(self) -> None:
         place = self.place
-        place.write(".omp/agent/models.yml", MODELS.format(address=place.address, window=self.window))
+        place.write(
+            ".omp/agent/models.yml",
+            MODELS.format(address=place.address, window=self.window),
+        )
         place.write(".omp/agent/config.yml", "compaction: {keepRecentTokens: 400}\n")
-        place.set({"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"})
+        place.set(
+            {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+        )
 
     def options(self) -> list[str]:
         return ["--model", "local/scripted", "--auto-approve", "--no-title"]

@@ -56,7 +56,9 @@ class Opencode(AcpAgent):
     def rewind(self) -> None:
         """By its own server: to the message before which its session is to go on."""
         messages = self._http(f"/session/{self.session}/message")
-        prompts = [each["info"]["id"] for each in messages if each["info"]["role"] == "user"]
+        prompts = [
+            each["info"]["id"] for each in messages if each["info"]["role"] == "user"
+        ]
         self._http(f"/session/{self.session}/revert", {"messageID": prompts[-1]})
 
     def _http(self, path: str, body: Json | None = None) -> Any:

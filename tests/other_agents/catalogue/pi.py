@@ -42,12 +42,20 @@ class Pi(Agent):
             "apiKey": "dummy",
             "models": [model],
         }
-        self.place.write(f"{self.folder}/models.json", {"providers": {"local": provider}})
+        self.place.write(
+            f"{self.folder}/models.json", {"providers": {"local": provider}}
+        )
         compaction = {"enabled": True, "reserveTokens": 8000, "keepRecentTokens": 400}
-        settings = {"defaultProvider": "local", "defaultModel": "scripted", "compaction": compaction}
+        settings = {
+            "defaultProvider": "local",
+            "defaultModel": "scripted",
+            "compaction": compaction,
+        }
         self.place.write(f"{self.folder}/settings.json", settings)
         self.place.write(f"{self.folder}/extensions/back.ts", EXTENSION)
-        self.place.set({"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"})
+        self.place.set(
+            {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+        )
 
     def begin(self, session: str = "") -> None:
         options = ["--session", session] if session else []

@@ -34,14 +34,24 @@ class MistralVibe(AcpAgent):
     can_rewind = True
 
     def set_up(self) -> None:
-        self.place.write(".vibe/config.toml", SETTINGS.format(address=self.place.address))
+        self.place.write(
+            ".vibe/config.toml", SETTINGS.format(address=self.place.address)
+        )
         self.place.set({"SCRIPTED_KEY": "dummy", "MISTRAL_API_KEY": "dummy"})
 
     def rewind(self) -> None:
         """By a method that its ACP server has beside those of the protocol."""
-        updates = [note["params"]["update"] for note in self._acp.notes if note["method"] == "session/update"]
-        prompts = [each for each in updates if each["sessionUpdate"] == "user_message_chunk"]
-        self._acp.request("_rewind/to", sessionId=self.session, messageId=prompts[-1]["messageId"])
+        updates = [
+            note["params"]["update"]
+            for note in self._acp.notes
+            if note["method"] == "session/update"
+        ]
+        prompts = [
+            each for each in updates if each["sessionUpdate"] == "user_message_chunk"
+        ]
+        self._acp.request(
+            "_rewind/to", sessionId=self.session, messageId=prompts[-1]["messageId"]
+        )
 
     def path(self) -> Path:
         return self.place.newest(".vibe/logs/session/unified/*/CURRENT")

@@ -13,7 +13,9 @@ def items(body: Json) -> list[Item]:
         found.append(Item("system", text_of(body["system"])))
     for message in body.get("messages") or ():
         content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        blocks = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else content
+        )
         texts: list[str] = []
         for block in blocks:
             if block["type"] == "text":
@@ -39,16 +41,26 @@ def _block_item(role: str, block: Json) -> Item:
 
 
 def tools(body: Json) -> list[Tool]:
-    return [Tool(tool["name"], tool.get("input_schema") or {}) for tool in body.get("tools") or ()]
+    return [
+        Tool(tool["name"], tool.get("input_schema") or {})
+        for tool in body.get("tools") or ()
+    ]
 
 
 def _usage(reply: Reply) -> Json:
     cache = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-    return {"input_tokens": reply.input_tokens, **cache, "output_tokens": reply.output_tokens}
+    return {
+        "input_tokens": reply.input_tokens,
+        **cache,
+        "output_tokens": reply.output_tokens,
+    }
 
 
 def _stop(reply: Reply) -> Json:
-    return {"stop_reason": "tool_use" if reply.calls else "end_turn", "stop_sequence": None}
+    return {
+        "stop_reason": "tool_use" if reply.calls else "end_turn",
+        "stop_sequence": None,
+    }
 
 
 def whole(reply: Reply) -> Json:
@@ -57,7 +69,12 @@ def whole(reply: Reply) -> Json:
         {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
         for call in reply.calls
     ]
-    head = {"id": f"msg_{reply.id}", "type": "message", "role": "assistant", "model": "scripted"}
+    head = {
+        "id": f"msg_{reply.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+    }
     return {**head, "content": content, **_stop(reply), "usage": _usage(reply)}
 
 
@@ -72,7 +89,10 @@ def _events(reply: Reply) -> Iterator[Json]:
     yield {"type": "message_start", "message": begun}
     for place, block in enumerate(message["content"]):
         head = {"index": place}
-        opened = {**block, **({"text": ""} if block["type"] == "text" else {"input": {}})}
+        opened = {
+            **block,
+            **({"text": ""} if block["type"] == "text" else {"input": {}}),
+        }
         yield {"type": "content_block_start", **head, "content_block": opened}
         for delta in _deltas(block):
             yield {"type": "content_block_delta", **head, "delta": delta}

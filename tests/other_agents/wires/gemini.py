@@ -37,9 +37,16 @@ def _part_item(role: Role, part: Json) -> Item:
 
 
 def tools(body: Json) -> list[Tool]:
-    declared = [each for tool in body.get("tools") or () for each in tool.get("functionDeclarations") or ()]
+    declared = [
+        each
+        for tool in body.get("tools") or ()
+        for each in tool.get("functionDeclarations") or ()
+    ]
     return [
-        Tool(each["name"], each.get("parametersJsonSchema") or each.get("parameters") or {})
+        Tool(
+            each["name"],
+            each.get("parametersJsonSchema") or each.get("parameters") or {},
+        )
         for each in declared
     ]
 
@@ -47,15 +54,24 @@ def tools(body: Json) -> list[Tool]:
 def whole(reply: Reply) -> Json:
     parts: list[Json] = [{"text": reply.text}] if reply.text else []
     parts += [
-        {"functionCall": {"name": call.name, "args": call.arguments, "id": call.id}} for call in reply.calls
+        {"functionCall": {"name": call.name, "args": call.arguments, "id": call.id}}
+        for call in reply.calls
     ]
     usage = {
         "promptTokenCount": reply.input_tokens,
         "candidatesTokenCount": reply.output_tokens,
         "totalTokenCount": reply.input_tokens + reply.output_tokens,
     }
-    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
-    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted"}
+    candidate = {
+        "content": {"role": "model", "parts": parts},
+        "finishReason": "STOP",
+        "index": 0,
+    }
+    return {
+        "candidates": [candidate],
+        "usageMetadata": usage,
+        "modelVersion": "scripted",
+    }
 
 
 def stream(reply: Reply) -> Iterator[bytes]:

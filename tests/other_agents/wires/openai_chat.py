@@ -24,7 +24,9 @@ def items(body: Json) -> list[Item]:
 
 def tools(body: Json) -> list[Tool]:
     functions = [tool.get("function") for tool in body.get("tools") or ()]
-    return [Tool(each["name"], each.get("parameters") or {}) for each in functions if each]
+    return [
+        Tool(each["name"], each.get("parameters") or {}) for each in functions if each
+    ]
 
 
 def _finish(reply: Reply) -> str:
@@ -68,12 +70,24 @@ def whole(reply: Reply) -> Json:
 
 
 def stream(reply: Reply) -> Iterator[bytes]:
-    head = {"id": reply.id, "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    head = {
+        "id": reply.id,
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "scripted",
+    }
     deltas: list[Json] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": piece} for piece in slices(reply.text)]
     deltas += [{"tool_calls": [call]} for call in _calls(reply)]
     for delta in deltas:
-        yield event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    yield event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(reply)}]})
+        yield event(
+            {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        )
+    yield event(
+        {
+            **head,
+            "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(reply)}],
+        }
+    )
     yield event({**head, "choices": [], "usage": _usage(reply)})
     yield b"data: [DONE]\n\n"

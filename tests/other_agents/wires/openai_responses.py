@@ -22,7 +22,9 @@ def items(body: Json) -> list[Item]:
             role: Role = "system" if item["role"] == "developer" else item["role"]
             found.append(Item(role, text_of(item.get("content"))))
         elif kind in CALLS:
-            found.append(call_item(item["name"], item.get("arguments", item.get("input"))))
+            found.append(
+                call_item(item["name"], item.get("arguments", item.get("input")))
+            )
         elif kind in OUTPUTS:
             found.append(Item("result", text_of(item.get("output"))))
         else:
@@ -43,7 +45,12 @@ def tools(body: Json) -> list[Tool]:
 
 def _message(reply: Reply) -> Json:
     content = [{"type": "output_text", "text": reply.text, "annotations": []}]
-    head = {"type": "message", "id": f"msg_{reply.id}", "status": "completed", "role": "assistant"}
+    head = {
+        "type": "message",
+        "id": f"msg_{reply.id}",
+        "status": "completed",
+        "role": "assistant",
+    }
     return {**head, "content": content}
 
 
@@ -100,13 +107,25 @@ def _events(reply: Reply) -> Iterator[Json]:
     for place, item in enumerate(response["output"]):
         head: Json = {"output_index": place, "item_id": item["id"]}
         opened = {**item, "status": "in_progress", **_emptied(item)}
-        yield {"type": "response.output_item.added", "output_index": place, "item": opened}
+        yield {
+            "type": "response.output_item.added",
+            "output_index": place,
+            "item": opened,
+        }
         if item["type"] == "message":
             yield from _message_events({**head, "content_index": 0}, item["content"][0])
         else:
             arguments = item["arguments"]
-            yield {"type": "response.function_call_arguments.delta", **head, "delta": arguments}
-            yield {"type": "response.function_call_arguments.done", **head, "arguments": arguments}
+            yield {
+                "type": "response.function_call_arguments.delta",
+                **head,
+                "delta": arguments,
+            }
+            yield {
+                "type": "response.function_call_arguments.done",
+                **head,
+                "arguments": arguments,
+            }
         yield {"type": "response.output_item.done", "output_index": place, "item": item}
     yield {"type": "response.completed", "response": response}
 

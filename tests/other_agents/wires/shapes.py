@@ -69,7 +69,10 @@ def call_item(name: str, arguments: Any) -> Item:
             arguments = json.loads(arguments)
         except ValueError:
             return Item("call", f"{name} {arguments}")
-    return Item("call", f"{name} {json.dumps(arguments or {}, sort_keys=True, ensure_ascii=False)}")
+    return Item(
+        "call",
+        f"{name} {json.dumps(arguments or {}, sort_keys=True, ensure_ascii=False)}",
+    )
 
 
 def text_of(content: Any) -> str:

@@ -6,7 +6,9 @@ from foldline.tui.blocks.block import Heights
 heights = st.lists(st.integers(0, 9), max_size=40)
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["set", "append", "truncate", "insert", "delete"]), st.integers(0, 60), heights
+        st.sampled_from(["set", "append", "truncate", "insert", "delete"]),
+        st.integers(0, 60),
+        heights,
     ),
     max_size=25,
 )
@@ -19,7 +21,9 @@ def check(fast: Heights, naive: list[int]) -> None:
     assert [fast.offset(index) for index in range(len(naive) + 1)] == [
         sum(naive[:index]) for index in range(len(naive) + 1)
     ]
-    places = [(index, line) for index, height in enumerate(naive) for line in range(height)]
+    places = [
+        (index, line) for index, height in enumerate(naive) for line in range(height)
+    ]
     assert [fast.locate(line) for line in range(fast.total)] == places
 
 

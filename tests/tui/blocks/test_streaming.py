@@ -11,7 +11,7 @@ from foldline.tui.blocks.cutter import CODE_LINES
 from foldline.tui.blocks.markdown import StreamingMarkdown, markdown_blocks
 from foldline.tui.blocks.styles import Styles
 from foldline.tui.blocks.view import BlockView
-from support.answers import KINDS, in_pieces
+from support.answers import KINDS, split_chunks
 
 LINES = {"fence": 500, "table": 150}
 A_FRAME = 266
@@ -33,28 +33,35 @@ def blocks_of(view: BlockView) -> list[Block]:
 
 
 def drawn(blocks: list[Block]) -> list[tuple[object, ...]]:
-    return [(block.key, block.gap, *(strip.text for strip in block.render(76, PLAIN))) for block in blocks]
+    return [
+        (block.key, block.gap, *(strip.text for strip in block.render(76, PLAIN)))
+        for block in blocks
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_frame_of_a_fast_answer_draws_few_blocks_and_its_end_is_that_of_the_whole(kind: str) -> None:
+async def test_a_frame_of_a_fast_answer_draws_few_blocks_and_its_end_is_that_of_the_whole(
+    kind: str,
+) -> None:
     text = KINDS[kind](LINES.get(kind, 200))
-    size = A_FRAME // 4 if kind == "Chinese" else A_FRAME  # a token is about one character
+    size = (
+        A_FRAME // 4 if kind == "Chinese" else A_FRAME
+    )  # a token is about one character
     app = Shown()
     async with app.run_test(size=(80, 24)):
         stream = StreamingMarkdown(1)
         most = 0
-        for piece in in_pieces(text, size):
+        for piece in split_chunks(text, size):
             before = app.view.rendered
             feed = stream.feed(piece)
-            if feed.blocks:
-                app.view.replace_from(feed.blocks[0].key, feed.blocks)
+            if feed:
+                app.view.replace_from(feed[0].key, feed)
             most = max(most, app.view.rendered - before)
             assert app.view.follow
         assert most <= 3  # the last of a paragraph, its neighbour, and the open one
         last = stream.finish()
-        if last.blocks:
-            app.view.replace_from(last.blocks[0].key, last.blocks)
+        if last:
+            app.view.replace_from(last[0].key, last)
         whole = markdown_blocks(text, 1)
         shown = blocks_of(app.view)
         assert [block.text() for block in shown] == [block.text() for block in whole]
@@ -71,10 +78,10 @@ def test_whatever_the_pieces_are_the_end_is_the_same(kind: str) -> None:
             size = chance.choice((1, 2, 7, 40, 300))
             feed = stream.feed(text[at : at + size])
             at += size
-            if feed.blocks:
-                blocks[feed.blocks[0].key[1] :] = feed.blocks
-        if (feed := stream.finish()).blocks:
-            blocks[feed.blocks[0].key[1] :] = feed.blocks
+            if feed:
+                blocks[feed[0].key[1] :] = feed
+        if feed := stream.finish():
+            blocks[feed[0].key[1] :] = feed
         assert drawn(blocks) == drawn(list(markdown_blocks(text, 1)))
 
 
@@ -86,7 +93,9 @@ def test_no_piece_of_a_long_fence_waits_for_all_of_it_to_be_highlighted(
     looked: list[int] = []
     highlighted = code.highlighted
     monkeypatch.setattr(
-        code, "highlighted", lambda lines, name: looked.append(len(lines)) or highlighted(lines, name)
+        code,
+        "highlighted",
+        lambda lines, name: looked.append(len(lines)) or highlighted(lines, name),
     )
     blocks = markdown_blocks(KINDS["fence"](5_000), 1)
     for block in (blocks[1], blocks[60], blocks[-2]):

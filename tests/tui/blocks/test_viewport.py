@@ -39,10 +39,10 @@ def screen(port: Viewport) -> list[tuple[int, int] | None]:
     found: list[tuple[int, int] | None] = []
     index, line = port.top
     while len(found) < port.height:
-        if index >= len(port.sheet):
+        if index >= len(port.block_list):
             found.append(None)
-        elif line < real_height(port.sheet[index]):
-            found.append((port.sheet[index].key[0], line))
+        elif line < real_height(port.block_list[index]):
+            found.append((port.block_list[index].key[0], line))
             line += 1
         else:
             index, line = index + 1, 0
@@ -51,20 +51,20 @@ def screen(port: Viewport) -> list[tuple[int, int] | None]:
 
 def by_offsets(port: Viewport) -> list[tuple[int, int] | None]:
     """The same by the tree of heights, which is how rows are drawn."""
-    heights = port.sheet.heights
+    heights = port.block_list.heights
     found: list[tuple[int, int] | None] = []
     for row in range(port.height):
         at = port.position + row
         if at < heights.total:
             index, line = heights.locate(at)
-            found.append((port.sheet[index].key[0], line))
+            found.append((port.block_list[index].key[0], line))
         else:
             found.append(None)
     return found
 
 
 def last_line(port: Viewport) -> tuple[int, int]:
-    block = port.sheet[len(port.sheet) - 1]
+    block = port.block_list[len(port.block_list) - 1]
     return block.key[0], real_height(block) - 1
 
 
@@ -93,39 +93,52 @@ OPERATIONS = st.lists(
 
 
 @settings(max_examples=examples(300))
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12), OPERATIONS)
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12), OPERATIONS
+)
 def test_only_the_reader_and_following_move_the_top_line(
     heights: list[int], rows: int, operations: list[tuple[str, int, int]]
 ) -> None:
     port = viewport(heights, rows)
     fresh = len(heights)
     for what, where, size in operations:
-        at = where % len(port.sheet)
+        at = where % len(port.block_list)
         before, followed = screen(port)[0], port.follow
         assert before is not None
         growing = False
         match what:
             case "append":
-                port.splice(len(port.sheet), len(port.sheet), [fake(fresh, size)], follow=True)
+                port.splice(
+                    len(port.block_list),
+                    len(port.block_list),
+                    [fake(fresh, size)],
+                    follow=True,
+                )
                 fresh, growing = fresh + 1, True
             case "stream":
-                tail = len(port.sheet) - 1
-                key = port.sheet[tail].key[0]
-                port.splice(tail, tail + 1, [fake(key, size), fake(fresh, 1)], follow=True)
+                tail = len(port.block_list) - 1
+                key = port.block_list[tail].key[0]
+                port.splice(
+                    tail, tail + 1, [fake(key, size), fake(fresh, 1)], follow=True
+                )
                 fresh, growing = fresh + 1, True
             case "above":
-                port.splice(at, at + 1, [fake(port.sheet[at].key[0], size)], follow=False)
+                port.splice(
+                    at, at + 1, [fake(port.block_list[at].key[0], size)], follow=False
+                )
             case "insert":
                 port.splice(at, at, [fake(fresh, size)], follow=False)
                 fresh += 1
-            case "remove" if len(port.sheet) > 1:
+            case "remove" if len(port.block_list) > 1:
                 port.splice(at, at + 1, [], follow=False)
             case "resize":
                 port.resize(size, rows)
                 growing = True
             case "filter":
                 kept = [
-                    block for number, block in enumerate(port.sheet) if (number + where) % 3 or number == at
+                    block
+                    for number, block in enumerate(port.block_list)
+                    if (number + where) % 3 or number == at
                 ]
                 port.replace_all(kept)
                 growing = True
@@ -142,19 +155,26 @@ def test_only_the_reader_and_following_move_the_top_line(
         if what in ("end",) or (growing and followed):
             assert last_line(port) in screen(port)
         if what not in ("scroll", "jump", "end", "home") and not (growing and followed):
-            index = port.sheet.find((before[0], 0))
+            index = port.block_list.find((before[0], 0))
             if index is not None:
-                assert screen(port)[0] == (before[0], min(before[1], real_height(port.sheet[index]) - 1))
+                assert screen(port)[0] == (
+                    before[0],
+                    min(before[1], real_height(port.block_list[index]) - 1),
+                )
 
 
 @given(
-    st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12), st.lists(st.integers(-30, 30))
+    st.lists(st.integers(1, 9), min_size=1, max_size=30),
+    st.integers(1, 12),
+    st.lists(st.integers(-30, 30)),
 )
 def test_scrolling_moves_by_real_lines_whatever_the_estimates_were(
     heights: list[int], rows: int, moves: list[int]
 ) -> None:
     port = viewport(heights, rows, follow=False)
-    lines = [(index, line) for index, height in enumerate(heights) for line in range(height)]
+    lines = [
+        (index, line) for index, height in enumerate(heights) for line in range(height)
+    ]
     at = 0
     for move in moves:
         port.scroll_by(move)

@@ -29,11 +29,15 @@ def test_opening_an_entry_cleans_nothing_and_cuts_it_in_pieces_of_a_screen(
     story = history().system("s").user(text)
     cleaned: list[int] = []
     clean = bodies.clean
-    monkeypatch.setattr(bodies, "clean", lambda text: cleaned.append(len(text)) or clean(text))
+    monkeypatch.setattr(
+        bodies, "clean", lambda text: cleaned.append(len(text)) or clean(text)
+    )
     blocks = body_blocks(story.projection(), story.entries[1], (1, 0))
     assert not cleaned
     first, last = blocks[0], blocks[-1]
-    assert len(first.render(80, Styles())) <= 80 and len(last.render(80, Styles())) <= 80
+    assert (
+        len(first.render(80, Styles())) <= 80 and len(last.render(80, Styles())) <= 80
+    )
     assert max(cleaned) <= SCREEN
     if "\r" not in text:
         whole = clean(text.rstrip("\n")).replace("\n", "")

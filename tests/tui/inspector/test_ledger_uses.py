@@ -11,14 +11,14 @@ from foldline.protocol import AssistantMessage, text_parts
 from foldline.tui.inspector import InspectorPanels
 from foldline.tui.panels.states import row_key
 from support.history import call
-from support.previews import orders, proposed
+from support.previews import orders, proposal_for
 from support.stories import PanelsApp, Story, screen_rows
 
 
 async def compacted() -> tuple[Story, int]:
     """A session with a ledger of which one line is used since, and the compaction."""
     story = orders()
-    made = await proposed(story, reason="manual", ledger=True)
+    made = await proposal_for(story, reason="manual", ledger=True)
     assert len(ledger_of(made.entry.summary)[0]) == 4
     story.add(made.entry)
     index = story.entries[-1].index
@@ -54,7 +54,9 @@ async def test_what_the_model_said_since_is_counted_and_ticked(
         await pilot.press("enter")
         assert marks(app.panels, index) == ["load.js"]
         projection = app.panels.projection
-        said = AssistantMessage(index=projection.last_index + 1, parts=text_parts("`OrderReplayed` it is."))
+        said = AssistantMessage(
+            index=projection.last_index + 1, parts=text_parts("`OrderReplayed` it is.")
+        )
         projection.append(said)
         app.panels.refresh_from(projection)
         await app.workers.wait_for_complete()
@@ -64,7 +66,9 @@ async def test_what_the_model_said_since_is_counted_and_ticked(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "large"])
-def test_a_ledger_and_what_of_it_was_used(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_a_ledger_and_what_of_it_was_used(
+    snap_compare: Callable[..., bool], size: tuple[int, int]
+) -> None:
     story, index = asyncio.run(compacted())
     app = PanelsApp(story.projection())
 
@@ -81,7 +85,7 @@ def test_a_ledger_and_what_of_it_was_used(snap_compare: Callable[..., bool], siz
 
 async def test_a_compaction_without_a_ledger_and_an_entry_say_nothing_of_one() -> None:
     story = orders()
-    made = await proposed(story)
+    made = await proposal_for(story)
     story.add(made.entry)
     app = PanelsApp(story.projection())
     async with app.run_test(size=(80, 24)) as pilot:

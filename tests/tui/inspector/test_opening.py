@@ -10,10 +10,12 @@ from textual.screen import Screen
 
 from foldline.tui.blocks.view import BlockView
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
-from support.live import Live, Spoken, live
+from support.live import Live, StreamedAnswer, live
 
 DOCKED, TWO, THREE = (170, 36), (100, 36), (159, 44)
-PLACES = pytest.mark.parametrize("size", [DOCKED, TWO, THREE], ids=["docked", "two panels", "three panels"])
+PLACES = pytest.mark.parametrize(
+    "size", [DOCKED, TWO, THREE], ids=["docked", "two panels", "three panels"]
+)
 
 
 class Pictures:
@@ -26,16 +28,26 @@ class Pictures:
         self.lines = 0
         self.most = 0
         """Lines that widgets drew for one picture."""
-        paint, lay_out, draw = Screen._compositor_refresh, Screen._refresh_layout, StylesCache.render_line
+        paint, lay_out, draw = (
+            Screen._compositor_refresh,
+            Screen._refresh_layout,
+            StylesCache.render_line,
+        )
 
         def _compositor_refresh(screen: Screen[object]) -> None:
             self.lines = 0
             paint(screen)
             self.most = max(self.most, self.lines)
             if screen is screen.app.screen:
-                self.seen.append("\n".join(strip.text for strip in screen._compositor.render_strips()))
+                self.seen.append(
+                    "\n".join(
+                        strip.text for strip in screen._compositor.render_strips()
+                    )
+                )
 
-        def _refresh_layout(screen: Screen[object], *args: object, **kwargs: object) -> None:
+        def _refresh_layout(
+            screen: Screen[object], *args: object, **kwargs: object
+        ) -> None:
             self.layouts += isinstance(screen, InspectorScreen)
             lay_out(screen, *args, **kwargs)  # type: ignore[arg-type]
 
@@ -74,31 +86,53 @@ async def test_it_is_drawn_once_and_whole_from_its_first_picture_on(
         await running.press("f2")
         panels = await opened(running)
         for view in panels.query(BlockView):
-            assert view.rendered == (view.count if view.size.width else 0), "each row once, of what is seen"
+            assert view.rendered == (view.count if view.size.width else 0), (
+                "each row once, of what is seen"
+            )
         assert pictures.layouts <= 2
         # Of the seven widgets below every cell those draw lines that have something to show.
         assert pictures.most < 8 * size[1]
-        first, last = pictures.of_panels[0].split("\n"), pictures.of_panels[-1].split("\n")
-        assert [row for row in first if "History" in row] == [row for row in last if "History" in row]
+        first, last = (
+            pictures.of_panels[0].split("\n"),
+            pictures.of_panels[-1].split("\n"),
+        )
+        assert [row for row in first if "History" in row] == [
+            row for row in last if "History" in row
+        ]
         assert first[-1] == last[-1], "the hints"
-        assert all("┏━ 1 History" in picture for picture in pictures.of_panels), "it has the focus"
-        assert {picture.count("state no.") for picture in pictures.of_panels} == {1 if size == DOCKED else 2}
+        assert all("┏━ 1 History" in picture for picture in pictures.of_panels), (
+            "it has the focus"
+        )
+        assert {picture.count("state no.") for picture in pictures.of_panels} == {
+            1 if size == DOCKED else 2
+        }
 
 
-async def test_opened_and_closed_beside_the_chat_in_one_go_the_prompt_has_the_keys(tmp_path: Path) -> None:
+async def test_opened_and_closed_beside_the_chat_in_one_go_the_prompt_has_the_keys(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path, "First", "Second", size=DOCKED) as running:
         await running.ask("hi")
         press_at_once(running, "f2", "f2")
-        await running.until(lambda: not running.app.chat.docked.taken and not running.app.chat.docked.display)
-        await running.until(lambda: running.app.focused is running.app.chat.prompt.editor)
+        await running.until(
+            lambda: (
+                not running.app.chat.docked.is_used
+                and not running.app.chat.docked.display
+            )
+        )
+        await running.until(
+            lambda: running.app.focused is running.app.chat.prompt.editor
+        )
         await running.ask("go on")
         await running.until(lambda: "Second" in running.text)
         assert "1 History" not in running.text
 
 
 @PLACES
-async def test_opened_while_an_answer_streams_it_has_what_came(tmp_path: Path, size: tuple[int, int]) -> None:
-    spoken = Spoken()
+async def test_opened_while_an_answer_streams_it_has_what_came(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    spoken = StreamedAnswer()
     async with live(tmp_path, spoken, size=size) as running:
         await running.enter("tell me")
         await running.llm.silent.wait()
@@ -108,11 +142,15 @@ async def test_opened_while_an_answer_streams_it_has_what_came(tmp_path: Path, s
         panels = await opened(running)
         spoken.end()
         await running.at_rest()
-        await running.until(lambda: any("Once upon a time" in row for row in running.screen))
+        await running.until(
+            lambda: any("Once upon a time" in row for row in running.screen)
+        )
         assert panels.history.view.count == 3
 
 
-@pytest.mark.parametrize(("before", "after"), [(DOCKED, TWO), (TWO, DOCKED), (THREE, (80, 24))])
+@pytest.mark.parametrize(
+    ("before", "after"), [(DOCKED, TWO), (TWO, DOCKED), (THREE, (80, 24))]
+)
 async def test_a_resize_while_it_opens_shows_what_the_new_size_has_room_for(
     tmp_path: Path, before: tuple[int, int], after: tuple[int, int]
 ) -> None:
@@ -123,12 +161,15 @@ async def test_a_resize_while_it_opens_shows_what_the_new_size_has_room_for(
         await running.until(
             lambda: (
                 isinstance(running.app.screen, InspectorScreen) == (after != DOCKED)
-                and sum(row.count("state no.") for row in running.screen) == {TWO: 2, DOCKED: 1}.get(after, 1)
+                and sum(row.count("state no.") for row in running.screen)
+                == {TWO: 2, DOCKED: 1}.get(after, 1)
             )
         )
 
 
-async def test_another_theme_while_it_opens_is_that_of_all_it_shows(tmp_path: Path) -> None:
+async def test_another_theme_while_it_opens_is_that_of_all_it_shows(
+    tmp_path: Path,
+) -> None:
     async with live(tmp_path, "First", size=THREE) as running:
         await running.ask("hi")
         press_at_once(running, "f2")

@@ -1,4 +1,4 @@
-"""The panels on a screen: link, opening in place, growth, folds, widths, search."""
+"""The panels on a screen: link, opening in place, growth, compacts, widths, search."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -7,16 +7,25 @@ import pytest
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
-from foldline.context.projection import Projection
-from foldline.context.weight import entry_weight
 from foldline.protocol import Entry, UserMessage, text_parts
 from foldline.tui.inspector import InspectorPanels
-from foldline.tui.inspector.filters import Filter, Option
+from foldline.tui.inspector.panels import NOT_COMPACTED
 from foldline.tui.panels.entry_list import EntryList, row_of
-from foldline.tui.panels.states import row_key
+from foldline.tui.panels.states import row_key, state_words
+from foldline.tui.panels.workbench import NOT_FOUND
+from foldline.view.projection import Projection
+from foldline.view.weight import entry_weight
 from support.history import call
 from support.limits import ALL
-from support.stories import SERVICE, PanelsApp, Story, chinese, long_story, screen_rows, shop
+from support.stories import (
+    SERVICE,
+    PanelsApp,
+    Story,
+    chinese,
+    long_story,
+    screen_rows,
+    shop,
+)
 
 WIDE = (160, 44)
 
@@ -34,7 +43,7 @@ async def running(
 
 
 def views(panels: InspectorPanels) -> tuple[EntryList, EntryList, EntryList]:
-    history, view, files = panels.query(EntryList)
+    history, view, files = (panel.view for panel in panels.lists.panels)
     return history, view, files
 
 
@@ -60,7 +69,9 @@ async def put_cursor(app: PanelsApp, pilot: Pilot[None], index: int) -> None:
 
 
 @pytest.mark.parametrize("entries", [40, 6_000])
-async def test_an_entry_that_is_asked_for_from_outside_has_the_cursor(entries: int) -> None:
+async def test_an_entry_that_is_asked_for_from_outside_has_the_cursor(
+    entries: int,
+) -> None:
     app = PanelsApp(long_story(entries).projection())
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()
@@ -68,15 +79,22 @@ async def test_an_entry_that_is_asked_for_from_outside_has_the_cursor(entries: i
         await app.workers.wait_for_complete()
         await pilot.pause()
         history, _, _ = views(app.panels)
-        assert history.cursor == row_key(5) and row_on_screen(history, row_key(5)) is not None
+        assert (
+            history.cursor == row_key(5)
+            and row_on_screen(history, row_key(5)) is not None
+        )
         assert "5 → item 5" in "\n".join(screen_rows(app))
 
 
-async def test_an_entry_that_is_asked_for_is_reached_also_where_another_build_overtakes_that_one() -> None:
+async def test_an_entry_that_is_asked_for_is_reached_also_where_another_build_overtakes_that_one() -> (
+    None
+):
     app = PanelsApp(long_story(6_000).projection())
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()
-        app.panels.history._begin()  # as they are opened: the last rows, and the rest in a worker
+        app.panels.history.begin(
+            app.panels.projection
+        )  # as they are opened: the last rows, and the rest in a worker
         app.panels.reveal(5)
         app.panels.run_worker(app.panels.history.fill())
         await app.workers.wait_for_complete()
@@ -89,25 +107,33 @@ async def test_an_entry_that_is_asked_for_is_reached_also_where_another_build_ov
 async def test_many_summarised_entries_show_one_counterpart() -> None:
     async with running(shop()) as (app, pilot):
         _, view, _ = views(app.panels)
-        fold = app.panels.projection.compactions()[0].index
+        compaction = app.panels.projection.compactions()[0].index
         for index in (6, 9, 4):
             await put_cursor(app, pilot, index)
-            assert view.counterpart == row_key(fold) and view.cursor is None
-        assert f"4 → summary {fold}" in "\n".join(screen_rows(app))
-        await pilot.press("2")  # the cursor lands on the summary, which is what the frame names
-        assert view.cursor == row_key(fold)
-        assert f"summary {fold} → entry 4" in "\n".join(screen_rows(app))
+            assert view.counterpart == row_key(compaction) and view.cursor is None
+        assert f"4 → summary {compaction}" in "\n".join(screen_rows(app))
+        await pilot.press(
+            "2"
+        )  # the cursor lands on the summary, which is what the frame names
+        assert view.cursor == row_key(compaction)
+        assert f"summary {compaction} → entry 4" in "\n".join(screen_rows(app))
 
 
-async def test_an_entry_the_model_lost_has_no_counterpart_and_the_frame_says_why() -> None:
+async def test_an_entry_the_model_lost_has_no_counterpart_and_the_frame_says_why() -> (
+    None
+):
     async with running(shop()) as (app, pilot):
         _, view, _ = views(app.panels)
         projection = app.panels.projection
-        dropped = next(e.index for e in projection.entries if projection.fate(e.index).kind == "dropped")
+        dropped = next(
+            e.index
+            for e in projection.entries
+            if projection.fate(e.index).kind == "dropped"
+        )
         before = view.top
         await put_cursor(app, pilot, dropped)
         assert view.counterpart is None and view.top == before
-        assert f"dropped by you at {projection.fate(dropped).by}" in "\n".join(screen_rows(app))
+        assert state_words(projection, dropped) in "\n".join(screen_rows(app))
 
 
 async def test_a_counterpart_posts_nothing() -> None:
@@ -124,12 +150,16 @@ async def test_a_counterpart_posts_nothing() -> None:
 async def test_tab_lands_on_the_counterpart_and_back_again() -> None:
     async with running(shop()) as (app, pilot):
         history, view, _ = views(app.panels)
-        fold = app.panels.projection.compactions()[0].index
+        compaction = app.panels.projection.compactions()[0].index
         await put_cursor(app, pilot, 6)
         await pilot.press("2")
-        assert view.cursor == row_key(fold) and history.cursor is None and history.counterpart == row_key(6)
+        assert (
+            view.cursor == row_key(compaction)
+            and history.cursor is None
+            and history.counterpart == row_key(6)
+        )
         await pilot.press("1")
-        assert history.cursor == row_key(6) and view.counterpart == row_key(fold)
+        assert history.cursor == row_key(6) and view.counterpart == row_key(compaction)
 
 
 async def test_exactly_one_panel_has_the_cursor_and_the_heavy_frame() -> None:
@@ -145,7 +175,9 @@ async def test_moving_in_the_view_shows_the_entry_in_history() -> None:
     async with running(shop()) as (app, pilot):
         history, view, _ = views(app.panels)
         await pilot.press("2", "home", "down", "down")
-        assert view.cursor is not None and history.counterpart == row_key(view.cursor[0])
+        assert view.cursor is not None and history.counterpart == row_key(
+            view.cursor[0]
+        )
 
 
 async def test_a_counterpart_in_sight_does_not_scroll_its_panel() -> None:
@@ -159,9 +191,13 @@ async def test_a_counterpart_in_sight_does_not_scroll_its_panel() -> None:
         assert view.top == before
 
 
-async def test_lines_of_the_summary_that_name_the_file_of_the_place_are_marked() -> None:
+async def test_lines_of_the_summary_that_name_the_file_of_the_place_are_marked() -> (
+    None
+):
     async with running(shop()) as (app, pilot):
-        reading = next(i for i, touch in app.panels.projection.touches if touch.path == SERVICE)
+        reading = next(
+            i for i, touch in app.panels.projection.touches if touch.path == SERVICE
+        )
         await put_cursor(app, pilot, reading)
         marked = [row for row in screen_rows(app) if "▷ ┊" in row]
         assert len(marked) == 2 and any(SERVICE in row for row in marked)
@@ -172,7 +208,11 @@ async def test_a_click_in_another_panel_takes_the_cursor_there() -> None:
         history, view, _ = views(app.panels)
         await pilot.click(view, offset=(20, 1))
         await pilot.pause()
-        assert view.cursor == row_key(1) and history.cursor is None and history.counterpart == row_key(1)
+        assert (
+            view.cursor == row_key(1)
+            and history.cursor is None
+            and history.counterpart == row_key(1)
+        )
         assert app.panels.active_view is view
 
 
@@ -184,22 +224,32 @@ async def test_enter_on_a_file_goes_to_its_newest_touch_then_to_older_ones() -> 
         history, _, files = views(app.panels)
         await pilot.press("3", "home", "down")
         assert app.panels.active_view is files
-        touches = [index for index, touch in app.panels.projection.touches if touch.path == SERVICE]
+        touches = [
+            index
+            for index, touch in app.panels.projection.touches
+            if touch.path == SERVICE
+        ]
         jumps = []
         for _ in range(3):
             await pilot.press("enter")
             jumps.append(history.counterpart)
-        assert jumps == [row_key(touches[-1]), row_key(touches[0]), row_key(touches[-1])]
+        assert jumps == [
+            row_key(touches[-1]),
+            row_key(touches[0]),
+            row_key(touches[-1]),
+        ]
         await pilot.press("1")
         assert history.cursor == row_key(touches[-1])
 
 
 async def test_the_touches_of_the_file_of_the_place_are_listed() -> None:
     async with running(shop()) as (app, pilot):
-        reading = next(i for i, touch in app.panels.projection.touches if touch.path == SERVICE)
+        reading = next(
+            i for i, touch in app.panels.projection.touches if touch.path == SERVICE
+        )
         await put_cursor(app, pilot, reading)
         assert any(f"▷S┊ {reading} read" in row for row in screen_rows(app))
-        assert any("no whole" in row for row in screen_rows(app))
+        assert any("complete" in row for row in screen_rows(app))
 
 
 # --- Opening ------------------------------------------------------------------------------------------
@@ -214,22 +264,38 @@ async def test_opening_and_closing_keep_the_row_where_it_is(panel: str) -> None:
         assert key is not None
         row = row_on_screen(view, key)
         await pilot.press("enter")
-        assert view.count > count and row_on_screen(view, key) == row and view.cursor == key
+        assert (
+            view.count > count
+            and row_on_screen(view, key) == row
+            and view.cursor == key
+        )
         await pilot.press("enter")
-        assert view.count == count and row_on_screen(view, key) == row and view.cursor == key
+        assert (
+            view.count == count
+            and row_on_screen(view, key) == row
+            and view.cursor == key
+        )
 
 
-async def test_enter_inside_an_opened_entry_closes_it_and_goes_back_to_its_row() -> None:
+async def test_enter_inside_an_opened_entry_closes_it_and_goes_back_to_its_row() -> (
+    None
+):
     async with running(shop()) as (app, pilot):
         history, _, _ = views(app.panels)
         await put_cursor(app, pilot, 6)
         await pilot.press("enter", "down", "down")
-        assert history.cursor is not None and history.cursor != row_key(6) and history.cursor[0] == 6
+        assert (
+            history.cursor is not None
+            and history.cursor != row_key(6)
+            and history.cursor[0] == 6
+        )
         await pilot.press("enter")
         assert history.cursor == row_key(6)
 
 
-async def test_a_summary_opens_to_its_whole_text_and_closes_to_its_first_lines() -> None:
+async def test_a_summary_opens_to_its_whole_text_and_closes_to_its_first_lines() -> (
+    None
+):
     async with running(shop()) as (app, pilot):
         before = screen_rows(app)
         await pilot.press("2", "home", "down", "down")
@@ -244,10 +310,10 @@ async def test_a_summary_opens_to_its_whole_text_and_closes_to_its_first_lines()
 
 async def test_a_compaction_opens_its_summary_in_history() -> None:
     async with running(shop()) as (app, pilot):
-        fold = app.panels.projection.compactions()[0].index
-        await put_cursor(app, pilot, fold)
+        compaction = app.panels.projection.compactions()[0].index
+        await put_cursor(app, pilot, compaction)
         await pilot.press("enter")
-        assert views(app.panels)[0].block((fold, 1)) is not None
+        assert views(app.panels)[0].block((compaction, 1)) is not None
 
 
 # --- Live ---------------------------------------------------------------------------------------------
@@ -269,7 +335,10 @@ async def test_a_panel_at_its_end_follows() -> None:
         grow(app, user("the newest"))
         await pilot.pause()
         last = row_key(app.panels.projection.last_index)
-        assert row_on_screen(history, last) is not None and row_on_screen(view, last) is not None
+        assert (
+            row_on_screen(history, last) is not None
+            and row_on_screen(view, last) is not None
+        )
 
 
 async def test_growth_builds_rows_of_the_tail_only() -> None:
@@ -290,10 +359,14 @@ async def test_a_second_result_of_a_group_mends_the_branch_of_the_first() -> Non
         grow(app, second)
         await pilot.pause()
         rows = screen_rows(app)
-        assert any("┌ read  a" in row for row in rows) and any("└ read  b" in row for row in rows)
+        assert any("┌ read  a" in row for row in rows) and any(
+            "└ read  b" in row for row in rows
+        )
 
 
-async def test_an_answer_of_nothing_but_calls_gives_its_row_to_its_first_result() -> None:
+async def test_an_answer_of_nothing_but_calls_gives_its_row_to_its_first_result() -> (
+    None
+):
     story = Story().user("go").assistant(calls=[call("read", path="a.py")])
     async with running(story) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -303,49 +376,59 @@ async def test_an_answer_of_nothing_but_calls_gives_its_row_to_its_first_result(
         grow(app, story.answer("text").entries[-1])
         await pilot.pause()
         for shown in (history, view):
-            assert [b.key for b in shown.blocks() if b.stop and b.key == row_of(b.key)] == [
+            assert [
+                b.key for b in shown.blocks() if b.stop and b.key == row_of(b.key)
+            ] == [
                 row_key(0),
                 row_key(2),
             ]
         assert (history.cursor, row_on_screen(history, row_key(2))) == (row_key(2), row)
         assert app.panels.history.opened == {row_key(2)}, "what was open stays open"
-        assert app.panels.history.shown == app.panels.view.shown == 3, "it stands for two"
-        weight = sum(entry_weight(app.panels.projection, each).tokens for each in story.entries[1:])
-        assert f"~{weight} " in next(row for row in screen_rows(app) if "─ read  a.py" in row)
+        weight = sum(
+            entry_weight(app.panels.projection, each).tokens
+            for each in story.entries[1:]
+        )
+        assert f"~{weight} " in next(
+            row for row in screen_rows(app) if "─ read  a.py" in row
+        )
 
 
-async def test_an_answer_that_shares_its_row_is_found_by_its_number_and_has_its_own_where_filtered() -> None:
+async def test_an_answer_that_shares_its_row_is_found_by_its_number() -> None:
     story = Story().user("go").tool("read", path="a.py").assistant("done")
     async with running(story) as (app, pilot):
         app.panels.reveal(1)
         await pilot.pause()
         assert app.panels.history.view.cursor == row_key(2)
-        await app.panels.history.show_only(Filter(frozenset({Option("kind", "assist")})))
-        assert [block.key for block in app.panels.history.view.blocks()] == [row_key(1), row_key(3)]
-        app.panels.reveal(1)
-        assert app.panels.history.view.cursor == row_key(1)
 
 
-async def test_a_fold_repaints_the_rails_and_builds_no_history_row_but_its_own() -> None:
+async def test_a_compaction_repaints_the_gutters_and_builds_no_history_row_but_its_own() -> (
+    None
+):
     story = Story().system("s")
     for number in range(10):
         story.turn(f"ask {number}", f"answer {number}")
     async with running(story) as (app, pilot):
         history, view, _ = views(app.panels)
         await put_cursor(app, pilot, 3)
-        places, built, drawn = (history.cursor, history.top), app.panels.history.built, history.rendered
-        fold = story.fold(15, "the summary", first=1).entries[-1]
-        grow(app, fold)
+        places, built, drawn = (
+            (history.cursor, history.top),
+            app.panels.history.built,
+            history.rendered,
+        )
+        compaction = story.compaction(15, "the summary", first=1).entries[-1]
+        grow(app, compaction)
         await pilot.pause()
         assert app.panels.history.built - built == 1 and history.rendered - drawn <= 1
         assert (history.cursor, history.top) == places
         rows = screen_rows(app)
         assert any(row.startswith("┃▶S┊     3") for row in rows)
         assert any(row.startswith("┃ L┃    15") for row in rows)
-        assert view.index_of(row_key(3)) is None and view.counterpart == row_key(fold.index)
+        assert view.index_of(row_key(3)) is None and view.counterpart == row_key(
+            compaction.index
+        )
 
 
-async def test_a_cursor_on_an_item_that_is_folded_goes_to_the_summary() -> None:
+async def test_a_cursor_on_an_item_that_is_compacted_goes_to_the_summary() -> None:
     story = Story().system("s")
     for number in range(10):
         story.turn(f"ask {number}", f"answer {number}")
@@ -354,13 +437,13 @@ async def test_a_cursor_on_an_item_that_is_folded_goes_to_the_summary() -> None:
         await put_cursor(app, pilot, 3)
         await pilot.press("2")
         assert view.cursor == row_key(3)
-        fold = story.fold(15, "the summary", first=1).entries[-1]
-        grow(app, fold)
+        compaction = story.compaction(15, "the summary", first=1).entries[-1]
+        grow(app, compaction)
         await pilot.pause()
-        assert view.cursor == row_key(fold.index)
+        assert view.cursor == row_key(compaction.index)
 
 
-async def test_an_opened_entry_stays_open_through_growth_and_folds() -> None:
+async def test_an_opened_entry_stays_open_through_growth_and_compactions() -> None:
     story = Story().system("s")
     for number in range(10):
         story.turn(f"ask {number}", f"answer {number}")
@@ -369,7 +452,7 @@ async def test_an_opened_entry_stays_open_through_growth_and_folds() -> None:
         await put_cursor(app, pilot, 17)
         await pilot.press("2", "enter")
         assert view.block((17, 1)) is not None
-        grow(app, story.fold(15, "the summary", first=1).entries[-1])
+        grow(app, story.compaction(15, "the summary", first=1).entries[-1])
         await pilot.pause()
         assert view.block((17, 1)) is not None and view.cursor == row_key(17)
 
@@ -377,20 +460,28 @@ async def test_an_opened_entry_stays_open_through_growth_and_folds() -> None:
 async def test_the_rule_above_what_is_new_moves_down_with_the_next_answer() -> None:
     from foldline.protocol import AssistantMessage
 
-    async with running(Story().system("s").turn("one", "1").turn("two", "2")) as (app, pilot):
+    async with running(Story().system("s").turn("one", "1").turn("two", "2")) as (
+        app,
+        pilot,
+    ):
         view = views(app.panels)[1]
         keys = [block.key for block in view.blocks()]
         assert keys.index((-1, 0)) == keys.index(row_key(4)) - 1
         grow(app, user("three"), AssistantMessage(parts=text_parts("3")))
         await pilot.pause()
         keys = [block.key for block in view.blocks()]
-        assert keys.count((-1, 0)) == 1 and keys.index((-1, 0)) == keys.index(row_key(6)) - 1
+        assert (
+            keys.count((-1, 0)) == 1
+            and keys.index((-1, 0)) == keys.index(row_key(6)) - 1
+        )
 
 
 # --- Keys ---------------------------------------------------------------------------------------------
 
 
-async def test_brackets_go_from_prompt_to_prompt_and_braces_from_fold_to_fold() -> None:
+async def test_brackets_go_from_prompt_to_prompt_and_braces_from_compaction_to_compact() -> (
+    None
+):
     async with running(shop()) as (app, pilot):
         history, _, _ = views(app.panels)
         prompts = [e.index for e in app.panels.projection.entries if e.type == "user"]
@@ -399,23 +490,25 @@ async def test_brackets_go_from_prompt_to_prompt_and_braces_from_fold_to_fold() 
         await pilot.press("[", "]")
         assert history.cursor == row_key(prompts[-1])
         await pilot.press("{")
-        fold = app.panels.projection.compactions()[0].index
-        assert history.cursor == row_key(fold)
+        compaction = app.panels.projection.compactions()[0].index
+        assert history.cursor == row_key(compaction)
         await pilot.press("home", "}")
-        assert history.cursor == row_key(fold)
+        assert history.cursor == row_key(compaction)
 
 
 async def test_g_goes_to_the_compaction_from_either_panel() -> None:
     async with running(shop()) as (app, pilot):
         history, _, _ = views(app.panels)
-        fold = app.panels.projection.compactions()[0].index
+        compaction = app.panels.projection.compactions()[0].index
         await put_cursor(app, pilot, 6)
         await pilot.press("2", "g")
-        assert app.panels.active_view is history and history.cursor == row_key(fold)
+        assert app.panels.active_view is history and history.cursor == row_key(
+            compaction
+        )
         await put_cursor(app, pilot, 0)
         await pilot.press("g")
         assert history.cursor == row_key(0)
-        assert any("No compaction has touched 0" in row for row in screen_rows(app))
+        assert any(NOT_COMPACTED.format(index=0) in row for row in screen_rows(app))
 
 
 async def test_search_finds_text_of_closed_entries_and_n_goes_on() -> None:
@@ -452,14 +545,19 @@ async def test_a_search_without_a_match_says_so_and_moves_nothing() -> None:
         await app.workers.wait_for_complete()
         await pilot.pause()
         assert history.cursor == before
-        assert any("“[b]nowhere” is nowhere in this panel." in row for row in screen_rows(app))
+        nowhere = NOT_FOUND.format(needle="“[b]nowhere”")
+        assert any(nowhere in row for row in screen_rows(app))
 
 
 # --- Sizes --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "shown"), [(160, 3), (150, 3), (149, 2), (90, 2), (89, 1), (60, 1)])
-async def test_the_width_decides_how_many_panels_there_are(width: int, shown: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "shown"), [(160, 3), (150, 3), (149, 2), (90, 2), (89, 1), (60, 1)]
+)
+async def test_the_width_decides_how_many_panels_there_are(
+    width: int, shown: int
+) -> None:
     async with running(shop(), (width, 30)) as (app, _):
         assert sum(panel.display for panel in app.panels.query("Panel")) == shown
 
@@ -469,7 +567,11 @@ async def test_files_come_by_3_where_two_panels_fit() -> None:
         await pilot.press("3")
         await pilot.pause()
         rows = screen_rows(app)
-        assert "1 History" in rows[0] and "3 Files" in rows[0] and "2 LLM view" not in rows[0]
+        assert (
+            "1 History" in rows[0]
+            and "3 Files" in rows[0]
+            and "2 LLM view" not in rows[0]
+        )
 
 
 async def test_a_resize_keeps_the_cursor_and_the_top_line() -> None:
@@ -490,12 +592,14 @@ async def test_frames_stay_straight_with_wide_characters(width: int) -> None:
             await pilot.press(key)
             strips = app.screen._compositor.render_strips()
             assert {strip.cell_length for strip in strips} == {width}
-            assert all(row.rstrip()[-1] in "┃│┓┐┛┘" for row in screen_rows(app)[:-2])
+            assert all(row.rstrip()[-1] in "┃│┓┐┛┘" for row in screen_rows(app)[:-3])
 
 
 async def test_markup_like_text_is_harmless_on_the_screen() -> None:
     nasty = "[/nope] [bold]x list[str] \x1b[2J"
-    story = Story().system(nasty).user(nasty).tool(nasty, nasty, brief=nasty, path=nasty)
+    story = (
+        Story().system(nasty).user(nasty).tool(nasty, nasty, brief=nasty, path=nasty)
+    )
     async with running(story) as (app, pilot):
         for key in ("up", "enter", "2", "enter", "3", "/", "[", "enter", "n"):
             await pilot.press(key)
@@ -527,18 +631,26 @@ async def test_tens_of_thousands_of_entries_cost_what_is_on_screen() -> None:
         assert history.rendered - drawn <= 3
 
 
-async def test_entries_that_come_while_the_oldest_are_still_read_in_are_not_lost() -> None:
+async def test_entries_that_come_while_the_oldest_are_still_read_in_are_not_lost() -> (
+    None
+):
     projection = long_story(10_000).projection()
     app = PanelsApp(projection)
     async with app.run_test(size=WIDE) as pilot:
         grow(app, user("in between"))
         while app.workers:
-            with suppress(WorkerCancelled):  # the files are counted anew for what has come
+            with suppress(
+                WorkerCancelled
+            ):  # the files are counted anew for what has come
                 await app.workers.wait_for_complete()
         await pilot.pause()
         history, view, _ = views(app.panels)
-        assert [block.key for block in history.blocks()] == [row_key(e.index) for e in projection.entries]
-        assert [b.key for b in view.blocks() if b.stop] == [row_key(*i.key) for i in projection.view]
+        assert [block.key for block in history.blocks()] == [
+            row_key(e.index) for e in projection.entries
+        ]
+        assert [b.key for b in view.blocks() if b.stop] == [
+            row_key(*i.key) for i in projection.view
+        ]
 
 
 async def test_the_newest_entries_are_there_before_the_oldest() -> None:

@@ -7,8 +7,8 @@ from textual.pilot import Pilot
 
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
-from support.asking import Asking, retold
 from support.history import call
+from support.request_stories import RequestStory, compacted_story
 
 Compare = Callable[..., bool]
 
@@ -16,10 +16,15 @@ Compare = Callable[..., bool]
 class Shown(App[None]):
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, story: Asking, title: str) -> None:
+    def __init__(self, story: RequestStory, title: str) -> None:
         super().__init__(ansi_color=True)
         panels = InspectorPanels(
-            story.projection(), overhead=600, live=True, window=6_400, threshold=6_000, cwd="/work"
+            story.projection(),
+            overhead=600,
+            live=True,
+            window=6_400,
+            threshold=6_000,
+            cwd="/work",
         )
         self.inspector = InspectorScreen(panels, title)
         for theme in load_themes():
@@ -33,8 +38,12 @@ class Shown(App[None]):
         self.push_screen(self.inspector)
 
 
-def chinese() -> Asking:
-    story = Asking().system("你是一个编程助手。").user("移动端重试仍然会产生两个订单。先找出原因。")
+def chinese() -> RequestStory:
+    story = (
+        RequestStory()
+        .system("你是一个编程助手。")
+        .user("移动端重试仍然会产生两个订单。先找出原因。")
+    )
     for number in range(12):
         story.ask(
             "先读取服务模块 👩‍💻",
@@ -43,7 +52,9 @@ def chinese() -> Asking:
         )
         story.answer("订单服务\n" * 60, brief="六十行")
     kept = story.user("好的,就这样做。").last
-    story.fold(kept, "## 目标\n每个客户的订单都要幂等\n", first=1, before=4_300, after=900)
+    story.compaction(
+        kept, "## 目标\n每个客户的订单都要幂等\n", first=1, before=4_300, after=900
+    )
     return story.ask("完成了", reported=1_000)
 
 
@@ -61,15 +72,28 @@ def taken(compare: Compare, app: Shown, size: tuple[int, int], *commands: str) -
 
 
 def test_all_panels_as_of_a_request(snap_compare: Compare) -> None:
-    app = Shown(retold(), "shop-api ▸ Idempotent orders")
-    commands = ("panel-4", *["older-request"] * 4, "mark", *["older-request"] * 2, "panel-1")
+    app = Shown(compacted_story(), "shop-api ▸ Idempotent orders")
+    commands = (
+        *["older-request"] * 4,
+        "mark",
+        *["older-request"] * 2,
+        "panel-1",
+    )
     assert taken(snap_compare, app, (160, 44), *commands)
 
 
-def test_the_timeline_of_a_chinese_session_in_a_small_terminal(snap_compare: Compare) -> None:
-    assert taken(snap_compare, Shown(chinese(), "订单"), (80, 24), "panel-4", *["older-request"] * 2)
+def test_the_timeline_of_a_chinese_session_in_a_small_terminal(
+    snap_compare: Compare,
+) -> None:
+    assert taken(
+        snap_compare,
+        Shown(chinese(), "订单"),
+        (80, 24),
+        "timeline",
+        *["older-request"] * 2,
+    )
 
 
-def test_the_difference_that_a_fold_makes(snap_compare: Compare) -> None:
-    app = Shown(retold(), "shop-api ▸ Idempotent orders")
+def test_the_difference_that_a_compaction_makes(snap_compare: Compare) -> None:
+    app = Shown(compacted_story(), "shop-api ▸ Idempotent orders")
     assert taken(snap_compare, app, (120, 36), "before-compaction", "diff")

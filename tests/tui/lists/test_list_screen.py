@@ -1,93 +1,55 @@
-"""The list screen itself: the mark, mouse, questions and fields, whatever the rows are."""
+"""The picker, the page and the line dialog: selection, mouse, field and frame."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from rich.style import Style
 from rich.text import Text
-from textual import events
-from textual.binding import BindingType
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from foldline.frontend.keymap import ScreenKey, declared, moves, table
+from foldline.protocol import FoldlineError
 from foldline.tui.base_app import BaseApp
-from foldline.tui.blocks.cells import crop
-from foldline.tui.keys.table import HELP, ScreenKey, bindings, declared, moves, table
-from foldline.tui.lists.picker import Choice, Picker
-from foldline.tui.lists.screen import Field, ListScreen
-from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words
+from foldline.tui.lists.line import LineDialog
+from foldline.tui.lists.page import TextScreen
+from foldline.tui.lists.picker import AS_TYPED, JUST_OPENED, Picker, PickerItem
+from foldline.tui.lists.screen import ListScreen
+from foldline.tui.widgets.lines import filled, key_words
 from support.chat_app import screen_text
 
-KEYS = table(
-    "fruit",
-    "Fruit",
-    ScreenKey[None]("drop", ("x",), "Drops it, after a question.", hint="drop"),
-    ScreenKey("find", ("slash",), "To the field."),
-    *moves("fruit"),
-    HELP,
-    "Program",
-    ScreenKey("close", ("escape",), "Closes."),
-)
 
-
-class Fruit(ListScreen[str | None, str]):
-    KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
-
-    def __init__(self, count: int = 40) -> None:
-        self.find = Field("find", "type to find")
-        super().__init__([f"fruit {number}" for number in range(count)], (self.find,))
-        self.finding = False
-        self.dropped: list[str | None] = []
-
-    def height_wanted(self) -> int:
-        return 14
-
-    def field(self) -> Field | None:
-        return self.find if self.finding else None
-
-    def act(self, command: str) -> None:
-        match command:
-            case "drop":
-                self.confirm("Drop it?", "drop", lambda: self.dropped.append(self.row))
-            case "find":
-                self.finding = True
-                self.update()
-
-    def draw(self, width: int, height: int) -> list[Line]:
-        def line(row: str, marked: bool) -> Line:
-            return crop([("▶" if marked else " ", "accent"), (row, "text bold")], width - 2)
-
-        rows = self.row_lines(height - 4, 2, line)
-        asks = self.question.sentence if self.question is not None else ""
-        return boxed(width, (("Fruit", ""),), "", [[(" ❯ ", "")], *rows, Rule(((asks, ""),) if asks else ())])
+def fruits(count: int = 40) -> list[PickerItem]:
+    return [PickerItem(str(at), f"fruit {at}") for at in range(count)]
 
 
 @asynccontextmanager
-async def shown(size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Fruit, Pilot[None]]]:
-    app, screen = BaseApp[None](), Fruit()
+async def shown(
+    screen: ListScreen[Any, Any] | None = None, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[Any, Pilot[None]]]:
+    app, screen = BaseApp[None](), screen or Picker("Fruit", fruits())
     async with app.run_test(size=size) as pilot:
         await app.push_screen(screen)
         await pilot.pause()
         yield screen, pilot
 
 
-def text(screen: Fruit) -> str:
+def text(screen: ListScreen[Any, Any]) -> str:
     return "\n".join(screen_text(screen.app))
 
 
 async def test_the_mark_moves_within_the_list_and_stays_in_sight() -> None:
     async with shown() as (screen, pilot):
-        for key, row in (("up", 0), ("pagedown", 10), ("j", 11), ("end", 39), ("down", 39), ("k", 38)):
+        for key, row in (("up", 39), ("down", 0), ("pagedown", 14), ("down", 15)):
             await pilot.press(key)
-            assert screen.row == f"fruit {row}" and f"▶fruit {row}" in text(screen)
+            assert screen.marked == str(row) and f"▶fruit {row}" in text(screen)
         top = min(screen.seen.values())
         await pilot.press("up")
-        assert min(screen.seen.values()) == top, "the list scrolls only where the mark would leave it"
-        await pilot.press("home")
-        assert "▶fruit 0" in text(screen)
+        assert min(screen.seen.values()) == top, (
+            "the list scrolls only if the mark would leave it"
+        )
 
 
 def painted(screen: ListScreen[Any, Any], row: int) -> list[tuple[str, Style]]:
@@ -102,16 +64,16 @@ async def test_the_marked_row_is_in_reverse_from_end_to_end_and_in_one_colour() 
         inside = [style for _, style in painted(screen, row) if style.reverse]
         cells = sum(len(text) for text, style in painted(screen, row) if style.reverse)
         assert cells == screen.box.size.width - 2
-        assert len({style.color for style in inside}) == 1 and any(style.bold for style in inside)
+        assert len({style.color for style in inside}) == 1
         assert not any(style.reverse for _, style in painted(screen, row + 1))
 
 
 @pytest.mark.parametrize("dims", [True, False])
-async def test_what_is_behind_steps_back_unless_it_is_what_one_looks_at(dims: bool) -> None:
+async def test_the_screen_behind_is_dimmed_unless_it_is_a_preview(dims: bool) -> None:
     app = BaseApp[None]()
     async with app.run_test(size=(120, 30)) as pilot:
         await app.mount(Static(Text("behind", style="bold #ff0000")))
-        screen = Fruit()
+        screen = Picker("Fruit", fruits())
         screen.dims = dims
         await app.push_screen(screen)
         await pilot.pause()
@@ -126,89 +88,99 @@ async def test_a_picker_is_as_high_as_its_choices_and_the_longest_note_a_row_has
 ) -> None:
     app = BaseApp[None]()
     note = "What a row has no room for is said in full below the list, for the marked choice"
-    picker = Picker("Choose", [Choice("a", "a", note), Choice("b", "b", "short")], notes_in_full=True)
+    picker = Picker(
+        "Choose", [PickerItem("a", "a", note), PickerItem("b", "b", "short")]
+    )
     async with app.run_test(size=(width, 24)) as pilot:
         await app.push_screen(picker)
         await pilot.pause()
         assert picker.box.size.height == rows
-        said = " ".join(" ".join(screen_text(app)).replace("┃", " ").split())
-        assert note in said
+        words = " ".join(" ".join(screen_text(app)).replace("┃", " ").split())
+        assert note in words
 
 
-async def test_a_click_marks_a_row_and_the_wheel_moves_the_mark() -> None:
-    async with shown() as (screen, pilot):
+async def test_a_click_chooses_a_row_and_the_wheel_moves_the_mark() -> None:
+    taken: list[str] = []
+    async with shown(Picker("Fruit", fruits(), on_take=taken.append)) as (
+        screen,
+        pilot,
+    ):
         box = screen.box.region
         await pilot.click(offset=(box.x + 4, box.y + 5))
-        assert screen.row == "fruit 3"
+        assert screen.marked == "3" and taken == ["3"]
         await pilot.click(offset=(box.x + 4, box.y))
-        assert screen.row == "fruit 3", "there is no row on the edge"
-        screen.box.on_mouse_scroll_down(_Wheel())  # type: ignore[arg-type]
-        assert screen.row == "fruit 4"
+        assert screen.marked == "3", "there is no row on the edge"
+        screen.box.on_mouse_scroll_down(_Wheel())
+        assert screen.marked == "4"
 
 
 class _Wheel:
     def stop(self) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("then", "dropped"),
-    [
-        (("x",), ["fruit 0"]),
-        (("enter",), ["fruit 0"]),
-        (("y", "x"), []),
-        (("down",), []),
-        (("y", "enter"), []),
-    ],
-)
-async def test_what_is_asked_for_twice_is_done_by_its_own_key_or_enter_alone(
-    then: tuple[str, ...], dropped: list[str]
-) -> None:
-    async with shown() as (screen, pilot):
-        await pilot.press("x")
-        assert screen.question is not None and "Drop it?" in screen.question.sentence
-        await pilot.press(*then)
-        assert screen.dropped == dropped and screen.row == "fruit 0"
+async def test_letters_filter_and_only_keys_act() -> None:
+    taken: list[str] = []
+    removed: list[str] = []
+    picker = Picker("Fruit", fruits(), on_take=taken.append, on_remove=removed.append)
+    async with shown(picker) as (screen, pilot):
+        await pilot.press(*"17")
+        assert screen.field.value == "17" and screen.marked == "17"
+        await pilot.press("enter", "delete")
+        assert taken == removed == ["17"] and screen.is_current
 
 
-async def test_a_key_that_comes_before_the_question_is_on_the_screen_confirms_nothing() -> None:
-    async with shown() as (screen, _):
-        screen.act("drop")
-        screen.on_key(events.Key("enter", "\r"))
-        assert screen.dropped == [] and screen.question is not None
+async def test_the_typed_word_may_be_taken_as_it_is() -> None:
+    async with shown(Picker("Model", fruits(3), takes_typed=True)) as (screen, pilot):
+        await pilot.press(*"own/7")
+        assert screen.marked == "own/7" and AS_TYPED in text(screen)
 
 
-async def test_the_end_of_a_line_that_was_typed_at_a_list_confirms_nothing() -> None:
-    async with shown() as (screen, pilot):
-        now = 100.0
-        screen.clock = lambda: now
-        await pilot.press("a", "x", "enter")
-        assert screen.dropped == [] and screen.question is not None
-        now += 1.1
+async def test_a_list_that_opens_by_itself_takes_no_enter_at_first() -> None:
+    picker = Picker("Fruit", fruits(), deaf_until=100.0)
+    picker.clock = lambda: 99.0
+    async with shown(picker) as (screen, pilot):
         await pilot.press("enter")
-        assert screen.dropped == ["fruit 0"]
+        assert screen.is_current and JUST_OPENED in text(screen)
+        picker.clock = lambda: 101.0
+        await pilot.press("enter")
+        assert not screen.is_open
 
 
-async def test_in_an_open_field_letters_are_text_and_the_box_has_the_keys_again_after_it() -> None:
+async def test_other_items_keep_the_mark_at_its_item() -> None:
     async with shown() as (screen, pilot):
-        await pilot.press("slash", "x", "j")
-        assert screen.find.has_focus and screen.find.value == "xj" and screen.row == "fruit 0"
-        screen.finding = False
-        screen.update()
-        await pilot.press("j")
-        assert screen.row == "fruit 1" and not screen.find.display
+        await pilot.press("down", "down")
+        screen.offer([PickerItem("new", "new"), *fruits()])
+        assert screen.marked == "2"
+        screen.offer(())
+        assert screen.marked is None
+        screen.move(1)
+        assert screen.at == 0
 
 
-async def test_other_rows_keep_the_mark_at_its_row_or_in_its_place() -> None:
-    screen = Fruit()
-    screen.move_to(5)
-    screen.show_rows(["new", *screen.rows], lambda one, other: one == other)
-    assert screen.row == "fruit 5"
-    screen.show_rows(["a", "b"])
-    assert screen.row == "b"
-    screen.show_rows([])
-    assert screen.row is None
-    screen.move(1)
-    assert screen.at == 0
+async def test_a_line_dialog_keeps_the_text_until_it_is_accepted() -> None:
+    async def work(text: str) -> str:
+        if "x" in text:
+            raise FoldlineError("No x, please.")
+        return text.upper()
+
+    results: list[str | None] = []
+    app = BaseApp[None]()
+    async with app.run_test(size=(80, 24)) as pilot:
+        dialog = LineDialog("Word", "Any word.", work, text="a")
+        await app.push_screen(dialog, results.append)
+        await pilot.press("x", "enter")
+        await pilot.pause()
+        assert "✗ No x, please." in text(dialog) and dialog.is_current
+        await pilot.press("backspace", "b", "enter")
+        await pilot.pause()
+        assert results == ["AB"]
+
+
+async def test_a_page_is_as_high_as_its_text() -> None:
+    async with shown(TextScreen("Text", "one\ntwo")) as (screen, pilot):
+        assert screen.box.size.height == 4
+        await pilot.press("escape")
+        assert not screen.is_open
 
 
 async def test_a_terminal_that_is_too_small_says_so_and_the_list_comes_back() -> None:
@@ -221,30 +193,34 @@ async def test_a_terminal_that_is_too_small_says_so_and_the_list_comes_back() ->
         assert "▶fruit 0" in text(screen)
 
 
-async def test_it_is_left_once_with_what_lies_over_it() -> None:
+async def test_it_is_left_once_with_the_screens_over_it() -> None:
     async with shown() as (screen, pilot):
         await pilot.press("f1")
-        assert "Help · Fruit" in text(screen)
+        await pilot.pause()
+        assert "Help · Choose from a list" in text(screen)
         screen.dismiss(None)
         screen.dismiss(None)
         await pilot.pause()
         assert not screen.is_open and len(pilot.app.screen_stack) == 1
 
 
-def test_a_table_is_known_by_its_name_and_headings_group_its_keys() -> None:
-    known = declared("fruit")
-    assert known is KEYS and known.title == "Fruit"
-    assert {key.id: key.group for key in KEYS}.items() >= {
+def test_a_table_is_declared_by_its_name_and_headings_group_its_keys() -> None:
+    keys = table("fruit", "Fruit", ScreenKey[None]("drop", ("x",)), *moves("fruit"))
+    assert declared("fruit") is keys and keys.title == "Fruit"
+    assert {key.id: key.group for key in keys}.items() >= {
         "drop": "Fruit",
         "up": "List",
-        "close": "Program",
     }.items()
-    assert {key.screen for key in KEYS} == {"fruit"}
+    assert {key.screen for key in keys} == {"fruit"}
 
 
 def test_lines_are_filled_or_cut_and_words_stand_apart() -> None:
-    assert filled([[("a", "")]], 2) == [[("a", "")], []] and filled([[], [], []], 1) == [[]]
+    assert filled([[("a", "")]], 2) == [[("a", "")], []] and filled(
+        [[], [], []], 1
+    ) == [[]]
     assert (
-        "".join(words for words, _ in key_words((("Enter", "select"), ("Esc", "close"))))
+        "".join(
+            words for words, _ in key_words((("Enter", "select"), ("Esc", "close")))
+        )
         == "Enter select · Esc close"
     )

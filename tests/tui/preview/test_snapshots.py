@@ -10,13 +10,21 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.compaction import Proposal, plan
-from foldline.context.budget import BudgetSettings, budget_for
+from foldline.frontend.state import RetryWait
 from foldline.llm.models import Price
 from foldline.protocol import Usage
 from foldline.tui.preview import Drafting, PreviewState
-from foldline.tui.state import Retry
+from foldline.view.budget import BudgetSettings, budget_for
 from support.llm import answer
-from support.previews import BUDGET, CHINESE_NOTES, NOTES, PreviewApp, chinese_orders, orders, proposed
+from support.previews import (
+    BUDGET,
+    CHINESE_NOTES,
+    NOTES,
+    PreviewApp,
+    chinese_orders,
+    orders,
+    proposal_for,
+)
 from support.scenes import WINDOW, shop_api
 
 Compare = Callable[..., bool]
@@ -42,18 +50,20 @@ HELD = "Now the same for POST /orders/{id}/cancel (@src/shop/api/cancel.py), wit
 
 
 def shop() -> PreviewState:
-    """Picture (c): a threshold fold of the web shop waits, one prompt is held."""
+    """Picture (c): a threshold compaction of the web shop waits, one prompt is held."""
     story = shop_api()
     draft = answer(SUMMARY, usage=Usage(input=97_000, cached=94_000, output=900))
     budget = budget_for(WINDOW, None, BudgetSettings())
-    made = asyncio.run(proposed(story, draft, budget=budget, overhead=2_900, model="kimi-k2"))
+    made = asyncio.run(
+        proposal_for(story, draft, budget=budget, overhead=2_900, model="kimi-k2")
+    )
     return replace(_waiting(made, story, WINDOW), price=PRICE, draft_price=PRICE)
 
 
 def small_shop() -> PreviewState:
     """A session with more to lose."""
     story = orders()
-    return _waiting(asyncio.run(proposed(story)), story, BUDGET.window)
+    return _waiting(asyncio.run(proposal_for(story)), story, BUDGET.window)
 
 
 def _waiting(made: Proposal, story: Any, window: int) -> PreviewState:
@@ -67,7 +77,9 @@ def _waiting(made: Proposal, story: Any, window: int) -> PreviewState:
     )
 
 
-def taken(compare: Compare, state: PreviewState, size: tuple[int, int], *keys: str) -> bool:
+def taken(
+    compare: Compare, state: PreviewState, size: tuple[int, int], *keys: str
+) -> bool:
     async def press(pilot: Pilot[None]) -> None:
         await pilot.pause()
         for key in keys:
@@ -101,12 +113,12 @@ def test_preview_while_drafting(snap_compare: Compare) -> None:
 
 def test_preview_while_its_draft_waits_for_a_retry(snap_compare: Compare) -> None:
     projection = orders().projection()
-    sentence = "https://api.example.com/v1 limits how often kimi-k2 may be asked (429): wait and send again."
+    sentence = "https://api.example.com/v1 limits how often kimi-k2 can be used (429): wait and send again."
     state = PreviewState(
         reason="manual",
         plan=plan(projection, BUDGET, "manual"),
         projection=projection,
-        drafting=Drafting(88.0, NOTES[:120], Retry(108.0, sentence, 1, 3)),
+        drafting=Drafting(88.0, NOTES[:120], RetryWait(108.0, sentence, 1, 3)),
         window=BUDGET.window,
         strategy="SummaryCompaction",
         model="kimi-k2",
@@ -129,17 +141,23 @@ def test_preview_in_a_large_terminal(snap_compare: Compare) -> None:
 def test_chinese_preview(snap_compare: Compare) -> None:
     story = chinese_orders()
     draft = answer(CHINESE_NOTES, usage=Usage(input=2_000, output=200))
-    state = _waiting(asyncio.run(proposed(story, draft)), story, BUDGET.window)
+    state = _waiting(asyncio.run(proposal_for(story, draft)), story, BUDGET.window)
     assert taken(snap_compare, state, (120, 36), "3")
 
 
-def test_preview_without_colour(snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preview_without_colour(
+    snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")
     assert taken(snap_compare, small_shop(), (120, 36), "3", "end", "space", "home")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "large"])
-def test_preview_of_a_ledger_with_a_pinned_line(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_preview_of_a_ledger_with_a_pinned_line(
+    snap_compare: Compare, size: tuple[int, int]
+) -> None:
     story = orders()
-    made = asyncio.run(proposed(story, reason="manual", ledger=True))
-    assert taken(snap_compare, _waiting(made, story, BUDGET.window), size, "2", "end", "up", "p")
+    made = asyncio.run(proposal_for(story, reason="manual", ledger=True))
+    assert taken(
+        snap_compare, _waiting(made, story, BUDGET.window), size, "2", "end", "up", "p"
+    )

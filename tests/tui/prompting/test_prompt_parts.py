@@ -1,4 +1,4 @@
-"""Recall of earlier prompts, files for `@`, choices of a picker: the pure parts."""
+"""PromptHistory of earlier prompts, files for `@`, choices of a picker: the pure parts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
-from foldline.tui.lists.picker import Choice, ranked
-from foldline.tui.prompting.completion import Listing, arguments, list_files, matching
-from foldline.tui.prompting.inputs import Recall
+from foldline.frontend.inputs import PromptHistory
+from foldline.tui.lists.picker import PickerItem, ranked
+from foldline.tui.prompting.completion import arguments
+from foldline.tui.prompting.file_finder import FileListing, list_files, matching
 
 
 def test_recall_goes_back_and_returns_the_draft() -> None:
-    recall = Recall(("one", "two"))
+    recall = PromptHistory(("one", "two"))
     older = recall.older("draft")
     assert older is not None and older.shown == "two"
     oldest = older.older("two")
@@ -27,14 +28,18 @@ def test_recall_goes_back_and_returns_the_draft() -> None:
 
 
 def test_what_is_sent_twice_is_recalled_once() -> None:
-    assert Recall(("one",)).with_item("one").items == ("one",)
+    assert PromptHistory(("one",)).with_item("one").items == ("one",)
 
 
 @given(st.lists(st.text(min_size=1), max_size=5), st.text(), st.integers(0, 8))
-def test_as_many_steps_forward_as_back_return_the_draft(items: list[str], draft: str, steps: int) -> None:
-    recall, taken = Recall(tuple(items)), 0
+def test_as_many_steps_forward_as_back_return_the_draft(
+    items: list[str], draft: str, steps: int
+) -> None:
+    recall, taken = PromptHistory(tuple(items)), 0
     for _ in range(steps):
-        if (older := recall.older(draft if recall.at is None else recall.shown)) is not None:
+        if (
+            older := recall.older(draft if recall.at is None else recall.shown)
+        ) is not None:
             recall, taken = older, taken + 1
     for _ in range(taken):
         newer = recall.newer()
@@ -54,7 +59,7 @@ PATHS = (
 
 
 def match_files(typed: str, paths: Sequence[str]) -> tuple[str, ...]:
-    listing = Listing(tuple(paths), tuple(path.lower() for path in paths))
+    listing = FileListing(tuple(paths), tuple(path.lower() for path in paths))
     return next(found for found in matching(typed, listing) if found is not None)
 
 
@@ -70,7 +75,9 @@ def test_letters_in_order_are_found_and_capitals_count_where_typed() -> None:
     assert match_files("Readme", PATHS) == ()
 
 
-def test_files_are_listed_below_the_root_without_what_is_ignored(tmp_path: Path) -> None:
+def test_files_are_listed_below_the_root_without_what_is_ignored(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".gitignore").write_text("*.log\n")
     (tmp_path / "src").mkdir()
     for name in ("src/a.py", "b.log", "c.md"):
@@ -83,9 +90,9 @@ def test_files_are_listed_below_the_root_without_what_is_ignored(tmp_path: Path)
 
 def test_a_picker_ranks_label_starts_before_labels_before_notes() -> None:
     choices = [
-        Choice("1", "Clear the context", "/clear"),
-        Choice("2", "Compact", "/compact"),
-        Choice("3", "Theme", "colour"),
+        PickerItem("1", "Clear the context", "/clear"),
+        PickerItem("2", "Compact", "/compact"),
+        PickerItem("3", "Theme", "colour"),
     ]
     assert [each.choice.id for each in ranked("co", choices)] == ["2", "1", "3"]
     assert [each.choice.id for each in ranked("", choices)] == ["1", "2", "3"]

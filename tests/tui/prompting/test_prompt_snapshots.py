@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from support import scenes
 from support.images import image
-from support.live import Spoken
+from support.live import StreamedAnswer
 from support.scenes import Scene, scene
 
 Compare = Callable[..., bool]
@@ -33,7 +33,11 @@ async def in_use(made: Scene, pilot: Pilot[None]) -> None:
     await made.ask(pilot, "!!echo for me alone")
     await made.enter(pilot, "Why is the button red? @shot.png")
     await made.until(pilot, made.llm.silent.is_set)
-    for text in ("Then update docs/api/orders.md and the changelog.", "!pytest -q", "Commit. Do not push."):
+    for text in (
+        "Then update docs/api/orders.md and the changelog.",
+        "!pytest -q",
+        "Commit. Do not push.",
+    ):
         await made.enter(pilot, text)
     editor.post_message(events.Paste("a line of the log, with what it says\n" * 120))
     await made.until(pilot, lambda: "pasted" in editor.text)
@@ -50,7 +54,9 @@ async def searching(made: Scene, pilot: Pilot[None]) -> None:
 
 
 def test_the_prompt_in_use(snap_compare: Compare, tmp_path: Path) -> None:
-    made = scene(tmp_path / "shop-api", None, Spoken(), play=in_use, branch="main ±3")
+    made = scene(
+        tmp_path / "shop-api", None, StreamedAnswer(), play=in_use, branch="main ±3"
+    )
     assert snap_compare(made.app, terminal_size=(120, 36), run_before=made)
 
 

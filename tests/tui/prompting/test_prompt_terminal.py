@@ -1,4 +1,4 @@
-"""The prompt in a real terminal: keys that come in one read, Vim's among them."""
+"""The prompt in a real terminal: keys that arrive in one read."""
 
 from pathlib import Path
 
@@ -7,8 +7,6 @@ import pytest
 from support.terminal import Terminal, terminal
 
 pytestmark = pytest.mark.slow
-ESC = "\x1b[27u"
-"""As terminals with the keyboard protocol send it: another key may be right behind."""
 
 
 def empty_box(term: Terminal) -> bool:
@@ -16,7 +14,9 @@ def empty_box(term: Terminal) -> bool:
     rows = [line.strip() for line in term.rows]
     titles = ("┌─ commands", "┌─ files", "┌─ choices")
     tops = [at for at, line in enumerate(rows[:-1]) if line.startswith(titles)]
-    return any(not rows[at + 1].strip("│ ") or rows[at + 1].startswith("└") for at in tops)
+    return any(
+        not rows[at + 1].strip("│ ") or rows[at + 1].startswith("└") for at in tops
+    )
 
 
 def said(term: Terminal) -> str:
@@ -57,7 +57,10 @@ def test_a_burst_inserts_nothing_that_was_not_shown_and_leaves_no_empty_list(
         term.until(lambda term: boxes.append(empty_box(term)) or len(boxes) > 10)
         assert not any(boxes), term.text
         term.until(
-            lambda term: said(term).startswith(left) and (left or "Ask for" in term.text or not said(term))
+            lambda term: (
+                said(term).startswith(left)
+                and (left or "Ask for" in term.text or not said(term))
+            )
         )
         # A busy machine may draw a list between two keys of the burst: what was in it may be inserted.
         shown = term.raw.decode(errors="replace")
@@ -65,43 +68,9 @@ def test_a_burst_inserts_nothing_that_was_not_shown_and_leaves_no_empty_list(
         assert "/approvals" not in said(term) or "┌─ commands" in shown
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
-def test_vim_edits_what_is_sent(tmp_path: Path, columns: int, rows: int) -> None:
-    with terminal(tmp_path / "shop", columns=columns, rows=rows, FOLDLINE_VIM="on") as term:
-        term.until("of 16.4k")  # the session is open
-        term.send(f"one two three{ESC}bcwTWO{ESC}0xu")
-        term.until("❯ one two TWO")
-        term.until("prompt · NORMAL")
-        term.send("$bb2")
-        term.until("NORMAL 2")
-        term.send("dw.u\x12")  # Ctrl+R
-        term.until(lambda term: said(term) == "one")
-        term.send("0Dicome here\r")
-        term.until("\n ┃ ❯ come here")
-        term.until("Enter sends")
-        term.until("prompt · INSERT")
-        term.send("\x1b")  # alone, as all terminals send it
-        term.until("prompt · NORMAL")
-        term.send("k")
-        term.until("┃ ❯ come here  ")
-        term.send("Vd")
-        term.until(lambda term: said(term) == "")
-
-
-def test_esc_in_normal_mode_cancels_a_turn(tmp_path: Path) -> None:
-    with terminal(tmp_path / "shop", FOLDLINE_VIM="on", FOLDLINE_APPROVALS__MODE="all") as term:
-        term.until("prompt · INSERT")
-        term.ask("run `sleep 60`", wait=False)
-        term.until("Running · bash sleep 60")
-        term.until("Esc to normal mode")
-        term.send(ESC)
-        term.until("Esc cancels")
-        assert "NORMAL" in term.text
-        term.send(ESC)
-        term.until("Cancelled")
-
-
-@pytest.mark.parametrize("newline", ["\x1b\r", "\n", "\\\r", "\x1b[13;2u", "\x1b[13;3u"])
+@pytest.mark.parametrize(
+    "newline", ["\x1b\r", "\n", "\\\r", "\x1b[13;2u", "\x1b[13;3u"]
+)
 def test_each_way_to_a_new_line_begins_one(tmp_path: Path, newline: str) -> None:
     """Alt+Enter, Ctrl+J, a backslash and Enter, and Shift+Enter and Alt+Enter by the keyboard protocol."""
     with terminal(tmp_path / "shop") as term:

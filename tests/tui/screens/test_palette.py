@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.lists.picker import SLICE, Choice, ranked, ranking
-from foldline.tui.screens.palette import Item, Palette, Source, open_palette
+from foldline.tui.lists.picker import SLICE, PickerItem, ranked, ranking
+from foldline.tui.screens.palette import ItemSource, Palette, PaletteItem, open_palette
 from support.live import Live, live
 
 CHOICES = [
-    Choice("clear", "Clear the context", "/clear"),
-    Choice("compact", "Compact the context", "/compact [focus]"),
-    Choice("theme", "Theme: foldline-dark", "dark"),
-    Choice("undo", "Undo the last fold", "", "Ctrl+U"),
+    PickerItem("clear", "Clear the context", "/clear"),
+    PickerItem("compact", "Compact the context", "/compact [focus]"),
+    PickerItem("theme", "Theme: foldline-dark", "dark"),
+    PickerItem("undo", "Undo the last line", "", "Ctrl+U"),
 ]
 
 
@@ -23,7 +23,7 @@ CHOICES = [
     [
         ("", ["clear", "compact", "theme", "undo"]),
         ("co", ["compact", "clear"]),
-        ("fold", ["undo", "theme"]),
+        ("line", ["undo", "theme"]),
         ("context cl", ["clear"]),
         ("ctc", ["clear", "compact"]),
         ("/comp", ["compact"]),
@@ -32,24 +32,31 @@ CHOICES = [
         ("xyz", []),
     ],
 )
-def test_choices_are_found_by_words_by_letters_and_by_their_keys(typed: str, ids: list[str]) -> None:
+def test_choices_are_found_by_words_by_letters_and_by_their_keys(
+    typed: str, ids: list[str]
+) -> None:
     assert [each.choice.id for each in ranked(typed, CHOICES)][: len(ids)] == ids
     assert bool(ids) == bool(ranked(typed, CHOICES))
 
 
 def test_the_letters_that_were_typed_are_known() -> None:
     first, *_ = ranked("cont clear", CHOICES)
-    assert "".join(first.choice.label[at] for at in sorted(first.letters)) == "Clearcont"
+    assert (
+        "".join(first.choice.label[at] for at in sorted(first.letters)) == "Clearcont"
+    )
 
 
 def test_a_word_costs_no_more_than_the_length_of_the_text() -> None:
     """`textual.fuzzy` would look at every way to spread these letters: more than there are atoms."""
-    assert ranked("e" * 40, [Choice("1", "e" * 41 + " x " + "e " * 2_000)])
-    assert not ranked("e" * 40 + "y", [Choice("1", "e " * 2_000)])
+    assert ranked("e" * 40, [PickerItem("1", "e" * 41 + " x " + "e " * 2_000)])
+    assert not ranked("e" * 40 + "y", [PickerItem("1", "e " * 2_000)])
 
 
 def test_thousands_of_choices_are_looked_at_in_slices() -> None:
-    many = [Choice(str(number), f"Session: {number} 幂等") for number in range(10 * SLICE)]
+    many = [
+        PickerItem(str(number), f"Session: {number} 幂等")
+        for number in range(10 * SLICE)
+    ]
     *pauses, last = ranking("session 99", many)
     assert pauses == [None] * 9 and last is not None
     assert last[0].choice.id == "99"
@@ -66,9 +73,14 @@ class Acted:
 
     def __init__(self, *names: str) -> None:
         self.took: list[str] = []
-        self.items = [Item(Choice(name, name), lambda name=name: self.took.append(name)) for name in names]
+        self.items = [
+            PaletteItem(
+                PickerItem(name, name), lambda name=name: self.took.append(name)
+            )
+            for name in names
+        ]
 
-    async def source(self) -> Sequence[Item]:
+    async def source(self) -> Sequence[PaletteItem]:
         await asyncio.sleep(0)
         return self.items
 
@@ -110,15 +122,30 @@ async def test_over_another_screen_it_acts_on_that_screen(tmp_path: Path) -> Non
         focused = running.app.focused
         palette = await opened(running, "ctrl+p")
         offered = {*palette.items}
-        assert {"inspector.pin", "inspector.search", "chat.compact", "chat.quit"} <= offered
-        assert not offered & {"chat.inspector", "inspector.move", "chat.page-up", "chat.send", "chat.retry"}
+        assert {
+            "inspector.pin",
+            "inspector.search",
+            "chat.compact",
+            "chat.quit",
+        } <= offered
+        assert not offered & {
+            "chat.inspector",
+            "inspector.move",
+            "chat.page-up",
+            "chat.send",
+            "chat.retry",
+        }
         await chosen(running, "pin", "Pin")
-        await running.until(lambda: any(entry.type == "edit" for entry in running.entries))
+        await running.until(
+            lambda: any(entry.type == "edit" for entry in running.entries)
+        )
         assert running.app.focused is focused
         await opened(running, "ctrl+p")
         await chosen(running, "rename", "Rename this session")
         await running.until(lambda: "/rename TITLE" in running.text)
-        assert "▸ Inspector" in running.screen[0], "the answer is seen where the reader is"
+        assert "▸ Inspector" in running.screen[0], (
+            "the answer is seen where the reader is"
+        )
 
 
 async def test_it_opens_over_help_and_closes_by_its_own_key(tmp_path: Path) -> None:
@@ -129,9 +156,11 @@ async def test_it_opens_over_help_and_closes_by_its_own_key(tmp_path: Path) -> N
         await running.until(lambda: running.app.screen is running.app.chat)
 
 
-async def test_what_was_chosen_last_stands_first_and_late_items_do_not_move_the_mark(tmp_path: Path) -> None:
+async def test_what_was_chosen_last_stands_first_and_late_items_do_not_move_the_mark(
+    tmp_path: Path,
+) -> None:
     acted = Acted("one", "two", "three")
-    sources: list[Source] = [acted.source]
+    sources: list[ItemSource] = [acted.source]
     async with live(tmp_path / "shop") as running:
         app = running.app
         app.recent.append("chat.rewind")
@@ -147,6 +176,10 @@ async def test_of_thousands_the_one_that_was_typed_is_found(tmp_path: Path) -> N
     async with live(tmp_path / "shop") as running:
         app = running.app
         app.call_later(open_palette, app, app.recent, app.palette_items, [acted.source])
-        await running.until(lambda: isinstance(app.screen, Palette) and len(app.screen.items) > 5 * SLICE)
+        await running.until(
+            lambda: (
+                isinstance(app.screen, Palette) and len(app.screen.items) > 5 * SLICE
+            )
+        )
         await chosen(running, "1999", "Session: 1999 幂等")
         assert acted.took == ["Session: 1999 幂等"]

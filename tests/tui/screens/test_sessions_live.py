@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from foldline.history import Session
+from foldline.history.paths import FILE_EXISTS
 from foldline.protocol import Title, UserMessage
 from foldline.tui.screens.sessions import SessionsScreen
+from foldline.tui.session_commands import EXPORTED, NO_ANSWER, TITLE_NOW
 from support.live import Live, live, session_in
 
 
@@ -30,7 +32,9 @@ async def opened(running: Live, command: str) -> SessionsScreen:
     return shown(running)
 
 
-async def test_sessions_lists_this_chats_and_esc_gives_the_chat_back(tmp_path: Path, home: Path) -> None:
+async def test_sessions_lists_this_chats_and_esc_gives_the_chat_back(
+    tmp_path: Path, home: Path
+) -> None:
     async with live(tmp_path / "shop-api", "Hello") as running:
         await running.ask("hi there")
         await opened(running, "/sessions")
@@ -41,7 +45,9 @@ async def test_sessions_lists_this_chats_and_esc_gives_the_chat_back(tmp_path: P
         assert running.app.sessions == [running.app.chat]
 
 
-async def test_the_chosen_session_is_opened_beside_this_one(tmp_path: Path, home: Path) -> None:
+async def test_the_chosen_session_is_opened_beside_this_one(
+    tmp_path: Path, home: Path
+) -> None:
     async with live(tmp_path / "shop-api") as other:
         await other.ask("the other one")
         path = other.agent.session.path
@@ -49,10 +55,14 @@ async def test_the_chosen_session_is_opened_beside_this_one(tmp_path: Path, home
     mine = session_in(tmp_path / "shop-api", "20260314-120001-mine")
     async with live(tmp_path / "shop-api", session=mine) as running:
         await running.ask("this one")
-        await opened(running, "/search other")
-        await running.press("enter", "enter")
+        screen = await opened(running, "/sessions other")
+        await running.until(lambda: screen.marked is not None)
+        await running.press("enter")
         await running.until(lambda: running.app.chat.file == str(path))
-        assert [chat.file for chat in running.app.sessions] == [str(mine.path), str(path)]
+        assert [chat.file for chat in running.app.sessions] == [
+            str(mine.path),
+            str(path),
+        ]
 
 
 async def test_a_session_that_is_open_is_shown_and_not_taken_for_another_processs(
@@ -63,28 +73,41 @@ async def test_a_session_that_is_open_is_shown_and_not_taken_for_another_process
         await running.ask("this one")
         first = running.app.chat
         await running.enter("/new")
-        await running.until(lambda: running.app.chat is not first and running.app.runner)
+        await running.until(
+            lambda: running.app.chat is not first and running.app.runner
+        )
         await running.enter("written here")
         await opened(running, "/sessions")
-        await running.press("end", "enter")
+        await running.press("up", "enter")
         await running.until(lambda: running.app.chat is first)
 
 
-async def test_rename_writes_a_title_that_is_shown_at_once_and_kept(tmp_path: Path, home: Path) -> None:
+async def test_rename_writes_a_title_that_is_shown_at_once_and_kept(
+    tmp_path: Path, home: Path
+) -> None:
     async with live(tmp_path / "shop-api") as running:
         await running.ask("hi")
         await running.enter("/rename Orders  [bold]twice")
-        await running.until(lambda: "shop-api ▸ Orders [bold]twice" in running.screen[0])
+        await running.until(
+            lambda: "shop-api ▸ Orders [bold]twice" in running.screen[0]
+        )
         assert running.entries[-1].model_copy(update={"index": 0, "at": None}) == Title(
             index=0, title="Orders [bold]twice"
         )
         path = running.agent.session.path
         await running.enter("/rename")
-        await running.until(lambda: "Now: Orders [bold]twice." in running.text)
+        await running.until(
+            lambda: (
+                TITLE_NOW.partition(". ")[0].format(title="Orders [bold]twice")
+                in running.text
+            )
+        )
     assert path is not None and Session.open(path).meta().title == "Orders [bold]twice"
 
 
-async def test_fork_opens_a_copy_and_leaves_the_session_as_it_is(tmp_path: Path, home: Path) -> None:
+async def test_fork_opens_a_copy_and_leaves_the_session_as_it_is(
+    tmp_path: Path, home: Path
+) -> None:
     async with live(tmp_path / "shop-api") as running:
         await running.enter("/fork")
         await running.until(lambda: "nothing to fork" in running.text)
@@ -93,16 +116,20 @@ async def test_fork_opens_a_copy_and_leaves_the_session_as_it_is(tmp_path: Path,
         assert session.path is not None
         before = session.path.read_bytes()
         await running.enter("/fork")
-        await running.until(lambda: running.app.chat is not first and running.app.runner)
+        await running.until(
+            lambda: running.app.chat is not first and running.app.runner
+        )
         copy = running.app.chat.file
     assert copy not in ("", str(session.path)) and session.path.read_bytes() == before
     assert list(Session.open(Path(copy)).entries) == list(session.entries)
 
 
-async def test_copy_takes_the_last_answer_whatever_came_after_it(tmp_path: Path, home: Path) -> None:
+async def test_copy_takes_the_last_answer_whatever_came_after_it(
+    tmp_path: Path, home: Path
+) -> None:
     async with live(tmp_path / "shop-api", "An answer.") as running:
         await running.enter("/copy")
-        await running.until(lambda: "There is no answer yet" in running.text)
+        await running.until(lambda: NO_ANSWER in running.text)
         await running.ask("hi")
         await running.enter("/rename Orders")
         await running.enter("/copy")
@@ -110,9 +137,13 @@ async def test_copy_takes_the_last_answer_whatever_came_after_it(tmp_path: Path,
         assert running.app.clipboard == "An answer."
 
 
-async def test_copy_finds_the_last_answer_behind_a_damaged_record(tmp_path: Path, home: Path) -> None:
+async def test_copy_finds_the_last_answer_behind_a_damaged_record(
+    tmp_path: Path, home: Path
+) -> None:
     session = session_in(tmp_path / "shop-api", "20260314-120001-mine")
-    async with live(tmp_path / "shop-api", "One.", "An answer.", session=session) as running:
+    async with live(
+        tmp_path / "shop-api", "One.", "An answer.", session=session
+    ) as running:
         await running.ask("hi")
         await running.ask("and again")
     path = session.path
@@ -142,12 +173,13 @@ async def test_export_writes_a_new_file_into_this_folder_and_none_over_another(
         await running.until(lambda: "nothing to export" in running.text)
         await running.ask("hi")
         await running.enter(typed)
-        await running.until(lambda: "Written to" in running.text)
+        await running.until(lambda: EXPORTED.partition("{")[0] in running.text)
         [file] = (tmp_path / "shop-api").glob(written)
         text = file.read_text()
         assert text.startswith(begins) and "hi" in text
+        file_exists = FILE_EXISTS.partition("} ")[2].partition(":")[0]
         await running.enter(typed)
-        await running.until(lambda: "exists already" in running.text)
+        await running.until(lambda: file_exists in running.text)
         assert file.read_text() == text
 
 
@@ -155,7 +187,7 @@ async def test_export_names_the_formats_there_are(tmp_path: Path, home: Path) ->
     async with live(tmp_path / "shop-api") as running:
         await running.ask("hi")
         await running.enter("/export word talk.doc")
-        await running.until(lambda: "There is no format 'word'" in running.text)
+        await running.until(lambda: "There is no export format 'word'" in running.text)
         await running.enter("/export pi")
         await running.until(lambda: "foldline handoff --to pi" in running.text)
 
@@ -164,4 +196,8 @@ async def test_init_asks_the_model_for_instructions(tmp_path: Path, home: Path) 
     async with live(tmp_path / "shop-api") as running:
         await running.enter("/init")
         await running.at_rest()
-        assert any("AGENTS.md" in entry.text for entry in running.entries if isinstance(entry, UserMessage))
+        assert any(
+            "AGENTS.md" in entry.text
+            for entry in running.entries
+            if isinstance(entry, UserMessage)
+        )

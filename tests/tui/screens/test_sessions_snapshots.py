@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.history.paths import with_tilde
-from support.sessions_screen import BLOG, Seen, SessionsApp, Shelf
+from support.sessions_screen import BLOG, SessionsApp, SessionsDriver, Shelf
 
 Compare = Callable[..., bool]
 
@@ -36,18 +36,32 @@ async def _filled(home: Path) -> None:
         model="moonshotai/kimi-k2-thinking",
         tokens=116_200,
     )
-    await shelf.keep("Why does the proxy drop the retry header? [/nope]", minutes=60 * 26, tokens=9_100)
+    await shelf.keep(
+        "Why does the proxy drop the retry header? [/nope]",
+        minutes=60 * 26,
+        tokens=9_100,
+    )
     for day in range(2, 40):
-        await shelf.keep(f"Measure endpoint {day} under load", minutes=60 * 24 * day, tokens=1_000 * day)
+        await shelf.keep(
+            f"Measure endpoint {day} under load",
+            minutes=60 * 24 * day,
+            tokens=1_000 * day,
+        )
     await shelf.keep("Retry the retry post", cwd=BLOG, minutes=60 * 50)
 
 
-def taken(compare: Compare, home: Path, size: tuple[int, int], *keys: str, query: str | None = None) -> bool:
+def taken(
+    compare: Compare,
+    home: Path,
+    size: tuple[int, int],
+    *keys: str,
+    query: str = "",
+) -> bool:
     asyncio.run(_filled(home))
     app = SessionsApp(home, query=query)
 
     async def play(pilot: Pilot[None]) -> None:
-        seen = Seen(app, pilot)
+        seen = SessionsDriver(app, pilot)
         await seen.until(lambda: app.sessions.state.listing is not None)
         if query:
             await seen.searched()
@@ -64,7 +78,9 @@ def test_no_sessions(snap_compare: Compare, tmp_path: Path) -> None:
     app = SessionsApp(tmp_path / "data")
 
     async def play(pilot: Pilot[None]) -> None:
-        await Seen(app, pilot).until(lambda: app.sessions.state.listing is not None)
+        await SessionsDriver(app, pilot).until(
+            lambda: app.sessions.state.listing is not None
+        )
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=play)
 
@@ -74,8 +90,10 @@ def test_sessions_in_a_small_terminal(snap_compare: Compare, tmp_path: Path) -> 
 
 
 def test_a_search_in_a_large_terminal(snap_compare: Compare, tmp_path: Path) -> None:
-    assert taken(snap_compare, tmp_path / "data", (200, 60), "tab", "2", "down", query="retr")
+    assert taken(
+        snap_compare, tmp_path / "data", (200, 60), "tab", "down", query="retr"
+    )
 
 
 def test_a_question_in_a_small_terminal(snap_compare: Compare, tmp_path: Path) -> None:
-    assert taken(snap_compare, tmp_path / "data", (80, 24), "enter", "D", query="重试")
+    assert taken(snap_compare, tmp_path / "data", (80, 24), "delete", query="重试")

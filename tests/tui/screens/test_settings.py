@@ -5,27 +5,55 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings_schema import KEYS, LABELS
-from support.settings_screen import OWN, Kept, settings_on
-from support.trusting import bring
+from foldline.agent.settings_schema import ADVANCED, KEYS, LABELS
+from foldline.tui.lists.picker import NO_MATCH
+from foldline.tui.screens.settings import IN_EFFECT, UNFOLD
+from support.settings_screen import OWN, SettingsFile, settings_on
+from support.trust import bring
 
 pytestmark = pytest.mark.usefixtures("data_folder")
 
 
-async def test_every_setting_there_is_is_listed_with_its_value_and_who_set_it(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, environ={"FOLDLINE_CONTEXT_WINDOW": "32k"}, **{"compaction.strategy": "hide"})
+async def test_every_setting_there_is_is_listed_with_its_value_and_who_set_it(
+    tmp_path: Path,
+) -> None:
+    kept = SettingsFile(
+        tmp_path,
+        environ={"FOLDLINE_CONTEXT_WINDOW": "32k"},
+        **{"compaction.strategy": "hide"},
+    )
     bring(kept.cwd / ".foldline.toml", "[compaction]\nsoft_ratio = 0.5\n")
     async with settings_on(kept, size=(120, 48)) as seen:
-        assert {each.key for each in seen.state.settings} >= set(KEYS)
-        rows = {each.key: (each.value, each.origin.rpartition("/")[2]) for each in seen.state.settings}
+        assert set(seen.state.settings) >= set(KEYS)
+        rows = {
+            each.key: (each.value, each.origin.rpartition("/")[2])
+            for each in seen.state.settings.values()
+        }
         assert rows["compaction.mode"] == ("ask", "config.toml")
         assert rows["compaction.soft_ratio"] == ("0.5", ".foldline.toml")
         assert rows["context.window"] == ("32000", "FOLDLINE_CONTEXT_WINDOW")
         assert rows["compaction.strategy"] == ("hide", "command line")
         assert rows["offline.pace"] == ("0.008", "")
         await seen.mark("context.window")
-        assert "FOLDLINE_CONTEXT_WINDOW goes before" in seen.text
-        assert "planted-secret" not in seen.text and "planted-secret" not in repr(seen.state.settings)
+        assert "FOLDLINE_CONTEXT_WINDOW overrides" in seen.text
+        assert "planted-secret" not in seen.text and "planted-secret" not in repr(
+            seen.state.settings
+        )
+
+
+async def test_advanced_settings_are_folded_unless_they_are_set_or_searched_for(
+    tmp_path: Path,
+) -> None:
+    kept = SettingsFile(tmp_path, environ={"FOLDLINE_CONTEXT__DMAIL": "true"})
+    async with settings_on(kept) as seen:
+        keys = [row.choice.id for row in seen.state.rows]
+        assert {*keys} == {*KEYS} - {*ADVANCED} | {"context.dmail", UNFOLD}
+        await seen.press(*"pace")
+        assert seen.state.rows[0].choice.id == "offline.pace"
+        await seen.press(*["backspace"] * 4, "up", "delete", "enter")
+        assert [row.choice.id for row in seen.state.rows] == sorted(
+            KEYS, key=ADVANCED.__contains__
+        )
 
 
 def test_every_setting_has_a_label_of_its_own() -> None:
@@ -33,27 +61,31 @@ def test_every_setting_has_a_label_of_its_own() -> None:
     assert len(set(LABELS.values())) == len(KEYS)
 
 
-async def test_what_is_chosen_from_a_list_changes_only_its_line_of_the_file(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
+async def test_what_is_chosen_from_a_list_changes_only_its_line_of_the_file(
+    tmp_path: Path,
+) -> None:
+    kept = SettingsFile(tmp_path)
     async with settings_on(kept) as seen:
         kept.answer = "off"
         await seen.mark("compaction.mode")
         await seen.press("enter")
-        await seen.until(lambda: "It counts now" in seen.text)
+        await seen.until(lambda: IN_EFFECT in seen.state.box.message)
         assert kept.text == OWN.replace('mode = "ask" # I', 'mode = "off" # I')
         assert kept.now.compaction.mode == "off"
-        await seen.press("ctrl+r")
+        await seen.press("delete")
         await seen.until(lambda: kept.now.compaction.mode == "auto")
         assert "mode =" not in kept.text and 'theme = "dusk" # at night' in kept.text
 
 
 async def test_what_is_typed_is_kept_only_when_it_is_right(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
+    kept = SettingsFile(tmp_path)
     async with settings_on(kept) as seen:
         await seen.mark("offline.window")
         await seen.press("enter", *["backspace"] * 5, "4", "q", "enter")
-        await seen.until(lambda: "offline.window cannot be '4q'; allowed: a number" in seen.text)
-        assert seen.state.typing and kept.text == OWN
+        await seen.until(
+            lambda: "offline.window cannot be '4q'. Allowed: a number" in seen.text
+        )
+        assert seen.app.screen is not seen.state and kept.text == OWN
         await seen.press("backspace", "k", "enter")
         await seen.until(lambda: kept.now.offline.window == 4_000)
         assert '[offline]\nwindow = "4k"' in kept.text
@@ -67,17 +99,16 @@ async def test_what_is_typed_is_kept_only_when_it_is_right(tmp_path: Path) -> No
         ("compaction.soft_ratio", "0.5", "soft_ratio = 0.5"),
         ("compaction.threshold", "90000", "threshold = 90000"),
         ("compaction.reserve_tokens", "10%", 'reserve_tokens = "10%"'),
-        ("compaction.embedding_model", "嵌入-3", 'embedding_model = "嵌入-3"'),
+        ("compaction.model", "总结-3", 'model = "总结-3"'),
     ],
 )
 async def test_numbers_and_texts_are_written_as_what_they_are(
     tmp_path: Path, key: str, typed: str, line: str
 ) -> None:
-    kept = Kept(tmp_path, own="")
+    kept = SettingsFile(tmp_path, own="")
     async with settings_on(kept) as seen:
         await seen.mark(key)
-        await seen.press("enter")
-        seen.state.entry.value = typed
+        await seen.press("enter", "ctrl+u", *typed)
         await seen.press("enter")
         await seen.until(lambda: kept.path.exists())
         assert line in kept.text.splitlines()
@@ -87,7 +118,7 @@ async def test_numbers_and_texts_are_written_as_what_they_are(
 async def test_a_file_that_cannot_be_changed_is_told_in_one_sentence_and_stays(
     tmp_path: Path, broken: str
 ) -> None:
-    kept = Kept(tmp_path)
+    kept = SettingsFile(tmp_path)
     async with settings_on(kept) as seen:
         kept.answer = "off"
         await seen.mark("compaction.mode")
@@ -99,27 +130,31 @@ async def test_a_file_that_cannot_be_changed_is_told_in_one_sentence_and_stays(
             kept.path.mkdir()
             left, says = "", "cannot be read"
         await seen.press("enter")
-        await seen.until(lambda: says in seen.state.said[0])
+        await seen.until(lambda: says in seen.state.box.message)
         assert "! The settings in" in seen.text
         assert seen.state.settings, "what was in force stays on the screen"
         if left:
             assert kept.text == left
 
 
-async def test_a_choice_that_no_file_may_hold_leaves_it_as_it_was(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
+async def test_a_choice_that_no_file_may_hold_leaves_it_as_it_was(
+    tmp_path: Path,
+) -> None:
+    kept = SettingsFile(tmp_path)
     mode = stat.S_IMODE(kept.path.stat().st_mode)
     async with settings_on(kept) as seen:
         kept.answer = "nobody"
         await seen.mark("provider")
         await seen.press("enter")
-        await seen.until(lambda: "there is no provider nobody" in seen.state.said[0])
-        assert kept.asked == ["provider"] and kept.text == OWN
+        await seen.until(
+            lambda: "there is no provider nobody" in seen.state.box.message
+        )
+        assert kept.opened_lists == ["provider"] and kept.text == OWN
     assert mode
 
 
 async def test_search_finds_by_key_value_meaning_and_who_set_it(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, environ={"FOLDLINE_OFFLINE__PACE": "0.1"})
+    kept = SettingsFile(tmp_path, environ={"FOLDLINE_OFFLINE__PACE": "0.1"})
     async with settings_on(kept) as seen:
         for query, found in (
             ("FOLDLINE_", "offline.pace"),
@@ -127,16 +162,18 @@ async def test_search_finds_by_key_value_meaning_and_who_set_it(tmp_path: Path) 
             ("dusk", "theme"),
             ("compaction.mode", "compaction.mode"),
         ):
-            seen.state.query_field.value = ""
+            seen.state.field.value = ""
             await seen.press(*(each if each != " " else "space" for each in query))
-            assert seen.state.row is not None and seen.state.row.key == found
+            assert seen.state.marked == found
         await seen.press("q", "q", "q")
-        assert "No setting holds that" in seen.text
+        assert NO_MATCH in seen.text
 
 
 @pytest.mark.parametrize("size", [(40, 10), (50, 16), (80, 24), (200, 60)])
-async def test_the_marked_one_is_in_sight_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with settings_on(Kept(tmp_path), size=size) as seen:
+async def test_the_marked_one_is_in_sight_at_every_size(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with settings_on(SettingsFile(tmp_path), size=size) as seen:
         for _ in seen.state.settings:
             assert "▶" in seen.text
             await seen.press("down")
@@ -144,11 +181,11 @@ async def test_the_marked_one_is_in_sight_at_every_size(tmp_path: Path, size: tu
         await seen.until(lambda: "▶" in seen.text and "Esc close" in seen.text)
 
 
-async def test_a_small_terminal_says_what_goes_before_the_file_first_and_no_more_than_must_be_is_cut(
+async def test_a_small_terminal_says_first_what_overrides_the_file(
     tmp_path: Path,
 ) -> None:
-    async with settings_on(Kept(tmp_path, environ={"FOLDLINE_MODEL": "offline"}), size=(40, 10)) as seen:
+    async with settings_on(
+        SettingsFile(tmp_path, environ={"FOLDLINE_MODEL": "offline"}), size=(40, 10)
+    ) as seen:
         await seen.mark("model")
-        assert "! FOLDLINE_MODEL goes before" in seen.text.split("\n")[4]
-        await seen.mark("context.cache_life")
-        assert "…" not in seen.text
+        assert "! FOLDLINE_MODEL overrides" in seen.text

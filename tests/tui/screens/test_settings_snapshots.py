@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from support.settings_screen import Kept, Seen, SettingsApp
+from support.settings_screen import SettingsApp, SettingsDriver, SettingsFile
 
 Compare = Callable[..., bool]
 
 
-async def overruled(seen: Seen) -> None:
+async def overruled(seen: SettingsDriver) -> None:
     await seen.mark("context.window")
 
 
-async def typing(seen: Seen) -> None:
+async def typing(seen: SettingsDriver) -> None:
     await seen.mark("compaction.soft_ratio")
     await seen.press("enter", "end", "x")
 
 
-async def foreign(seen: Seen) -> None:
+async def foreign(seen: SettingsDriver) -> None:
     await seen.press(*"模型")
 
 
@@ -34,15 +34,17 @@ def test_settings(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     size: tuple[int, int],
-    play: Callable[[Seen], Awaitable[object]],
+    play: Callable[[SettingsDriver], Awaitable[object]],
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    kept = Kept(tmp_path / ".config" / "foldline", environ={"FOLDLINE_CONTEXT_WINDOW": "32k"})
+    kept = SettingsFile(
+        tmp_path / ".config" / "foldline", environ={"FOLDLINE_CONTEXT_WINDOW": "32k"}
+    )
     if play is foreign:
         kept.path.write_text('model = "深度求索/模型-8b [/nope]"\n', "utf-8")
     app = SettingsApp(kept)
 
     async def run(pilot: Pilot[None]) -> None:
-        await play(Seen(app, pilot, kept))
+        await play(SettingsDriver(app, pilot, kept))
 
     assert snap_compare(app, terminal_size=size, run_before=run)

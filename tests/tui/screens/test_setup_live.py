@@ -11,7 +11,9 @@ from foldline.agent.settings import connect_llm, load_settings
 from foldline.cli.agents import agent_for
 from foldline.protocol import ModelChange
 from foldline.tui.app import FoldlineApp
-from foldline.tui.screens.setup import SetupScreen
+from foldline.tui.escape_actions import QUIT_WARNING
+from foldline.tui.lists.picker import JUST_OPENED
+from foldline.tui.model_setup import KEY_KEPT, KEY_REMOVED, NO_KEY, OFFLINE_CHOSEN
 from support.chat_app import Clock
 from support.live import Live, session_in
 from support.server import MODEL, RunningServer, running_server
@@ -56,12 +58,20 @@ async def started(
             app.call_from_thread(before, app)
         return agent
 
-    app = FoldlineApp(load, root=folder, clock=clock, prompt=prompt, is_first_start=lambda: first)
+    app = FoldlineApp(
+        load,
+        root=folder,
+        clock=clock,
+        prompts=(prompt,) if prompt else (),
+        is_first_start=lambda: first,
+    )
     async with app.run_test(size=(100, 30)) as pilot:
         running = Live(app, pilot, llm, agent)  # type: ignore[arg-type]
         await running.until(lambda: app.runner is not None)
         await running.drawn()
-        clock.now += 2  # past the second in which a screen that came by itself takes no Enter
+        clock.now += (
+            2  # past the second in which a screen that came by itself takes no Enter
+        )
         yield running
 
 
@@ -72,23 +82,25 @@ def flat(text: str) -> str:
 
 async def says(running: Live, *words: str) -> None:
     try:
-        await running.until(lambda: all(flat(word) in flat(running.text) for word in words))
+        await running.until(
+            lambda: all(flat(word) in flat(running.text) for word in words)
+        )
     except TimeoutError:
         raise AssertionError(f"{words} never came:\n{running.text}") from None
 
 
 def shown(running: Live) -> bool:
-    return isinstance(running.app.screen, SetupScreen)
+    return running.app.screen is not running.app.chat
 
 
 async def choose(running: Live, server: RunningServer) -> None:
     """From the list of providers to the model of a server of one's own."""
-    await running.press("ctrl+end", "enter")
-    await says(running, "Where is the server?")
+    await running.press("up", "enter")
+    await says(running, "Server address")
     await running.press(*server.base_url, "enter")
-    await says(running, "if it wants one")
+    await says(running, "if it needs one")
     await running.press(*KEY, "enter")
-    await says(running, "step 3 of 3", MODEL)
+    await says(running, MODEL)
     await running.press("enter")
     await running.until(lambda: not shown(running))
     await running.at_rest()
@@ -100,15 +112,19 @@ async def test_the_first_choice_is_made_the_sessions_and_kept(
     home.mkdir()
     (home / "config.toml").write_text("# mine\ntheme = 'dusk'  # warm\n")
     async with started(tmp_path / "shop-api", first=True) as running:
-        assert shown(running) and "Esc skip" in running.text
+        assert shown(running) and "Esc close" in running.text
         await choose(running, server)
         assert MODEL in running.screen[0]
-        assert [entry.model for entry in running.entries if isinstance(entry, ModelChange)] == [MODEL]
+        assert [
+            entry.model for entry in running.entries if isinstance(entry, ModelChange)
+        ] == [MODEL]
         await running.ask("hello")
         await says(running, "You said: hello")
     config = (home / "config.toml").read_text()
     assert config.startswith("# mine\ntheme = 'dusk'  # warm\n")
-    assert f'model = "{MODEL}"' in config and f'base_url = "{server.base_url}"' in config
+    assert (
+        f'model = "{MODEL}"' in config and f'base_url = "{server.base_url}"' in config
+    )
     async with started(tmp_path / "shop-api") as running:
         assert not shown(running) and MODEL in running.screen[0]
 
@@ -122,9 +138,18 @@ async def test_a_key_is_written_to_its_file_and_nowhere_else(
         running.agent.executor.subscribe(lambda event: heard.append(repr(event)))
         await choose(running, server)
         await running.ask("hello")
-        heard += [running.text, running.app.export_screenshot(), repr(running.app.state), caplog.text]
+        heard += [
+            running.text,
+            running.app.export_screenshot(),
+            repr(running.app.state),
+            caplog.text,
+        ]
     assert heard and not [text for text in heard if KEY in text]
-    holding = [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    holding = [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and KEY.encode() in path.read_bytes()
+    ]
     assert holding == [home / "keys.toml"]
     assert holding[0].stat().st_mode & 0o777 == 0o600
 
@@ -135,21 +160,25 @@ async def test_logging_out_removes_the_key_once_it_is_agreed_to(
     async with started(tmp_path / "shop-api", first=True) as running:
         await choose(running, server)
         for answer, holds in (("escape", True), ("down", False)):
-            await running.enter("/logout")
+            await running.enter("/provider logout")
             await says(running, "Log out of 127-0-0-1")
             await running.press(answer, *["enter"] * (answer == "down"))
-            await says(running, "Nothing was removed" if holds else "is removed")
+            await says(running, KEY_KEPT if holds else KEY_REMOVED.partition("}")[2])
             assert (KEY in (home / "keys.toml").read_text()) is holds
-        await running.enter("/logout")
-        await says(running, "has no key here")
+        await running.enter("/provider logout")
+        await says(running, NO_KEY)
 
 
-async def test_skipping_leaves_the_offline_model_and_names_the_way_back(tmp_path: Path, home: Path) -> None:
-    async with started(tmp_path / "shop-api", first=True, prompt="who are you?") as running:
+async def test_skipping_leaves_the_offline_model_and_names_the_way_back(
+    tmp_path: Path, home: Path
+) -> None:
+    async with started(
+        tmp_path / "shop-api", first=True, prompt="who are you?"
+    ) as running:
         assert shown(running) and not running.entries, "the prompt waits"
         await running.press("escape")
         await running.until(lambda: len(running.entries) > 3)
-        await says(running, "I am the offline model", "/model chooses another one")
+        await says(running, "I am the offline model", OFFLINE_CHOSEN)
         await running.at_rest()
         await running.ask("and now?")
     assert not (home / "config.toml").exists()
@@ -158,12 +187,16 @@ async def test_skipping_leaves_the_offline_model_and_names_the_way_back(tmp_path
 async def test_the_prompt_of_the_command_line_goes_to_the_model_that_is_chosen(
     tmp_path: Path, home: Path, server: RunningServer
 ) -> None:
-    async with started(tmp_path / "shop-api", first=True, prompt="hello you") as running:
+    async with started(
+        tmp_path / "shop-api", first=True, prompt="hello you"
+    ) as running:
         await choose(running, server)
         await says(running, "You said: hello you")
 
 
-async def test_who_is_typing_already_is_not_interrupted(tmp_path: Path, home: Path) -> None:
+async def test_who_is_typing_already_is_not_interrupted(
+    tmp_path: Path, home: Path
+) -> None:
     def type_early(app: FoldlineApp) -> None:
         app.chat.prompt.editor.insert("who are you?")
 
@@ -179,13 +212,15 @@ async def test_who_is_typing_already_is_not_interrupted(tmp_path: Path, home: Pa
         assert not shown(running)
 
 
-async def test_an_enter_that_was_meant_for_the_chat_chooses_nothing(tmp_path: Path, home: Path) -> None:
+async def test_an_enter_that_was_meant_for_the_chat_chooses_nothing(
+    tmp_path: Path, home: Path
+) -> None:
     async with started(tmp_path / "shop-api", first=True) as running:
         clock = running.app._clock
         assert isinstance(clock, Clock)
         clock.now -= 2
         await running.press("enter")
-        await says(running, "has only just appeared")
+        await says(running, JUST_OPENED)
         assert shown(running) and not (home / "config.toml").exists()
         clock.now += 2
         await running.press("enter")
@@ -201,36 +236,42 @@ async def test_model_without_a_name_shows_the_models_of_the_provider_in_use(
     async with started(tmp_path / "shop-api") as running:
         await running.ask("hello")
         await running.enter("/model")
-        await says(running, "step 3 of 3", f"{MODEL}  in use", "32.8k")
-        await running.press("tab")
-        await says(running, "step 1 of 3", "127.0.0.1", "in use")
-        await running.press("ctrl+home", "enter")
+        await says(running, f"{MODEL}  in use", "32.8k")
+        await running.press(*"other", "enter")
+        await says(running, "▸ Provider", "127.0.0.1", "in use")
+        await running.press(*"offline", "enter")
         await running.until(lambda: not shown(running))
         await running.at_rest()
         assert "offline" in running.screen[0]
         await running.enter("/provider")
-        await says(running, "step 1 of 3")
+        await says(running, "▸ Provider")
         await running.press("down", "enter")
-        await says(running, "step 3 of 3", MODEL)
+        await says(running, MODEL)
         await running.press("enter")
         await running.until(lambda: not shown(running))
         await running.at_rest()
         assert MODEL in running.screen[0]
 
 
-async def test_ctrl_c_says_on_the_screen_that_it_quits_when_pressed_again(tmp_path: Path, home: Path) -> None:
+async def test_ctrl_c_says_on_the_screen_that_it_quits_when_pressed_again(
+    tmp_path: Path, home: Path
+) -> None:
     async with started(tmp_path / "shop-api", first=True) as running:
         await running.press("ctrl+c")
-        await says(running, "Ctrl+C again quits")
+        await says(running, QUIT_WARNING)
         await running.press("ctrl+c")
-        await running.until(lambda: running.app.return_code == 0 or not running.app.is_running)
+        await running.until(
+            lambda: running.app.return_code == 0 or not running.app.is_running
+        )
 
 
-async def test_a_file_of_keys_that_others_can_read_is_said_and_not_used(tmp_path: Path, home: Path) -> None:
+async def test_a_file_of_keys_that_others_can_read_is_said_and_not_used(
+    tmp_path: Path, home: Path
+) -> None:
     async with started(tmp_path / "shop-api") as running:
         home.mkdir(exist_ok=True)
         (home / "keys.toml").write_text(f'[keys]\ndeepseek = "{KEY}"\n')
         (home / "keys.toml").chmod(0o644)
         await running.enter("/provider")
-        await says(running, "others on this machine can read it")
+        await says(running, "other users of this machine can read it")
         assert "key in keys.toml" not in running.text

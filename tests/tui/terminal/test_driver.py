@@ -43,7 +43,9 @@ def heard(*reads: str) -> list[object]:
         (("\x1b[A", "]11;"), ["up", "right_square_bracket", "1", "1", "semicolon"]),
     ],
 )
-def test_replies_are_heard_and_keys_around_them_stay_keys(reads: tuple[str, ...], says: list[object]) -> None:
+def test_replies_are_heard_and_keys_around_them_stay_keys(
+    reads: tuple[str, ...], says: list[object]
+) -> None:
     assert heard(*reads) == says
 
 
@@ -55,7 +57,10 @@ async def test_auto_changes_with_the_terminal_and_another_theme_does_not(
     async with app.run_test() as pilot:
         app.post_message(BackgroundReported(dark=False))
         await pilot.pause()
-        assert app.theme_variables["role-accent"] == "#0860ca" and not app.current_theme.dark
+        assert (
+            app.theme_variables["role-accent"] == "#0860ca"
+            and not app.current_theme.dark
+        )
         app.post_message(BackgroundReported(dark=True))
         await pilot.pause()
         assert app.theme_variables["role-accent"] == "#6cb6ff"
@@ -66,24 +71,35 @@ async def test_auto_changes_with_the_terminal_and_another_theme_does_not(
         assert app.theme_variables["role-accent"] == "#83a598"
 
 
-def test_in_a_real_terminal_it_is_asked_once_heard_and_left_as_it_was(tmp_path: Path) -> None:
+def test_in_a_real_terminal_it_is_asked_once_heard_and_left_as_it_was(
+    tmp_path: Path,
+) -> None:
     with terminal(tmp_path / "work", COLORTERM="truecolor") as term:
         term.until(
-            lambda t: Control.BACKGROUND.value.encode() in t.raw and Control.REPORT.value.encode() in t.raw
+            lambda t: (
+                Control.BACKGROUND.value.encode() in t.raw
+                and Control.REPORT.value.encode() in t.raw
+            )
         )
         term.send(WHITE)
         term.until(lambda t: b"38;2;8;96;202" in t.raw)  # the accent of the light theme
         term.send("\x1b[?997;1n")
-        term.until(lambda t: b"38;2;108;182;255" in t.raw[t.raw.rindex(b"38;2;8;96;202") :])
+        term.until(
+            lambda t: b"38;2;108;182;255" in t.raw[t.raw.rindex(b"38;2;8;96;202") :]
+        )
         assert "rgb:" not in term.text and "997" not in term.text
         assert term.quit_by_keys() == 0
         assert Control.REPORT_NO_MORE.value.encode() in term.raw
 
 
-COLOUR = re.compile(rb"\x1b\[(?:[0-9;:]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:[;:][0-9;:]*)?m")
+COLOUR = re.compile(
+    rb"\x1b\[(?:[0-9;:]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:[;:][0-9;:]*)?m"
+)
 
 
-def test_no_colour_leaves_where_none_is_wanted_and_marks_and_reverse_do(tmp_path: Path) -> None:
+def test_no_colour_leaves_where_none_is_wanted_and_marks_and_reverse_do(
+    tmp_path: Path,
+) -> None:
     with terminal(tmp_path / "work", COLORTERM="truecolor", NO_COLOR="1") as term:
         term.ask("What is here?")
         term.send("/")

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.terminal.app import whole
+from foldline.tui.terminal.app import buffered
 from support.terminal import PATIENCE
 
 
 def test_a_frame_is_written_whole_though_signals_come_in_between() -> None:
     reads, writes = os.pipe()
-    unbuffered = io.TextIOWrapper(io.FileIO(writes, "w"), encoding="utf-8", write_through=True)
-    stream = whole(unbuffered)
+    unbuffered = io.TextIOWrapper(
+        io.FileIO(writes, "w"), encoding="utf-8", write_through=True
+    )
+    stream = buffered(unbuffered)
     assert stream is not None
     read: list[bytes] = []
 
@@ -46,10 +48,16 @@ def test_a_frame_is_written_whole_though_signals_come_in_between() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("does", ["streams", "is idle"])
-def test_a_terminal_that_vanishes_without_a_signal_ends_the_program(tmp_path: Path, does: str) -> None:
+def test_a_terminal_that_vanishes_without_a_signal_ends_the_program(
+    tmp_path: Path, does: str
+) -> None:
     """As with a lost connection, where the program is not in the foreground: nobody sends it SIGHUP."""
     master, slave = pty.openpty()
-    env = {**os.environ, "FOLDLINE_HOME": str(tmp_path / "home"), "FOLDLINE_MODEL": "offline"}
+    env = {
+        **os.environ,
+        "FOLDLINE_HOME": str(tmp_path / "home"),
+        "FOLDLINE_MODEL": "offline",
+    }
     program = str(Path(sys.executable).with_name("foldline"))
     prompt = ["Tell me all that you can do"] if does == "streams" else []
     child = subprocess.Popen(

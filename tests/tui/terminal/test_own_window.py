@@ -30,14 +30,21 @@ def test_what_was_chosen_is_in_force(
 ) -> None:
     for name in ("FOLDLINE_ASCII", "FOLDLINE_NOTIFY", "LANG", "LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in {"TERM": "xterm", "FOLDLINE_HOME": str(tmp_path), **environ}.items():
+    for name, value in {
+        "TERM": "xterm",
+        "FOLDLINE_HOME": str(tmp_path),
+        **environ,
+    }.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "config.toml").write_text(config)
     monkeypatch.setattr(TerminalApp, "run", lambda app: None)
     app = TerminalApp[None]()
     run_app(app)
-    assert any(isinstance(each, AsciiFilter) for each in app.get_line_filters()) == is_ascii
-    assert app.calls_by == notify
+    assert (
+        any(isinstance(each, AsciiFilter) for each in app.get_line_filters())
+        == is_ascii
+    )
+    assert app.notify_by == notify
     known = load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path), **environ})
     assert (known.ascii == "on") == (is_ascii and "TERM" not in environ)
     assert known.notify == notify
@@ -45,4 +52,6 @@ def test_what_was_chosen_is_in_force(
 
 def test_another_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FoldlineError, match="ascii"):
-        load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path), "FOLDLINE_ASCII": "perhaps"})
+        load_settings(
+            tmp_path, {"FOLDLINE_HOME": str(tmp_path), "FOLDLINE_ASCII": "perhaps"}
+        )

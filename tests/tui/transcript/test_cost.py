@@ -13,17 +13,21 @@ from textual.widget import Widget
 from foldline.protocol import AssistantMessage, text_parts
 from foldline.tui.blocks.markdown import MarkdownBlock, StreamingMarkdown
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.transcript.feed import Transcript
-from support.agents import calling
-from support.answers import KINDS, in_pieces
+from foldline.tui.transcript.feed import ChatTranscript
+from support.agents import tool_reply
+from support.answers import KINDS, split_chunks
 from support.history import history
 
 ANSWERS: dict[str, Callable[[int], str]] = {
     **KINDS,
-    "indented code": lambda lines: "\n".join(f"    {n} = code({n})" for n in range(lines)),
+    "indented code": lambda lines: "\n".join(
+        f"    {n} = code({n})" for n in range(lines)
+    ),
     "one line": lambda lines: "many words " * 8 * lines,
     "one item": lambda lines: "- " + "many words " * 8 * lines,
-    "an item of many lines": lambda lines: "- first\n" + "  another line of it\n" * lines,
+    "an item of many lines": lambda lines: (
+        "- first\n" + "  another line of it\n" * lines
+    ),
     "quote": lambda lines: "> quoted words\n" * lines,
 }
 A_FRAME = 266
@@ -49,7 +53,7 @@ def counted_calls() -> Iterator[list[int]]:
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_the_last_of_thousands_of_lines_costs_what_the_first_did(kind: str) -> None:
-    frames = list(in_pieces(ANSWERS[kind](10_000), A_FRAME))
+    frames = list(split_chunks(ANSWERS[kind](10_000), A_FRAME))
     stream = StreamingMarkdown(1)
 
     def work(frames: list[str]) -> tuple[int, int]:
@@ -57,7 +61,7 @@ def test_the_last_of_thousands_of_lines_costs_what_the_first_did(kind: str) -> N
         characters = 0
         with counted_calls() as calls:
             for frame in frames:
-                characters += sum(len(block.text()) for block in stream.feed(frame).blocks)
+                characters += sum(len(block.text()) for block in stream.feed(frame))
         return characters, calls[0]
 
     early = work(frames[:FRAMES])
@@ -79,28 +83,28 @@ class Shown(App[None]):
 
 
 @asynccontextmanager
-async def shown() -> AsyncIterator[Transcript]:
+async def shown() -> AsyncIterator[ChatTranscript]:
     app = Shown()
     async with app.run_test(size=(80, 24)):
         talk = history().system("s").user("go")
-        transcript = Transcript(app.view, talk.projection())
+        transcript = ChatTranscript(app.view, talk.projection())
         transcript.show(transcript.read(transcript.projection.entries))
         yield transcript
 
 
-def think(transcript: Transcript, text: str) -> None:
+def think(transcript: ChatTranscript, text: str) -> None:
     transcript.think(text)
 
 
-def write(transcript: Transcript, text: str) -> None:
+def write(transcript: ChatTranscript, text: str) -> None:
     transcript.write(text)
 
 
-def put_out(transcript: Transcript, text: str) -> None:
+def put_out(transcript: ChatTranscript, text: str) -> None:
     transcript.tool_output("c0", text)
 
 
-def add(transcript: Transcript, message: AssistantMessage) -> None:
+def add(transcript: ChatTranscript, message: AssistantMessage) -> None:
     entry = message.model_copy(update={"index": transcript.projection.last_index + 1})
     transcript.projection.append(entry)
     transcript.add(entry)
@@ -108,7 +112,7 @@ def add(transcript: Transcript, message: AssistantMessage) -> None:
 
 @pytest.mark.parametrize("put", [think, write, put_out])
 async def test_a_frame_draws_the_same_however_much_came_before_and_lays_nothing_out(
-    put: Callable[[Transcript, str], None], monkeypatch: pytest.MonkeyPatch
+    put: Callable[[ChatTranscript, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shown() as transcript:
         view = transcript.openings._view
@@ -118,12 +122,16 @@ async def test_a_frame_draws_the_same_however_much_came_before_and_lays_nothing_
             transcript.flush()
             transcript.toggle(view.block_at(view.count - 1).key)
         if put is put_out:
-            add(transcript, calling(("bash", {"command": "make"})))
+            add(transcript, tool_reply(("bash", {"command": "make"})))
             transcript.start_tool("c0", "make")
         made: list[object] = []
-        monkeypatch.setattr(Widget, "__init__", lambda self, *_, **__: made.append(self))
-        monkeypatch.setattr(Screen, "_refresh_layout", lambda self, *_: made.append(self))
-        frames = list(in_pieces("A line of what comes in.\n" * 2_000, A_FRAME))
+        monkeypatch.setattr(
+            Widget, "__init__", lambda self, *_, **__: made.append(self)
+        )
+        monkeypatch.setattr(
+            Screen, "_refresh_layout", lambda self, *_: made.append(self)
+        )
+        frames = list(split_chunks("A line of what comes in.\n" * 2_000, A_FRAME))
 
         def drawn(frames: list[str]) -> tuple[int, int]:
             before = view.rendered
@@ -147,15 +155,19 @@ async def test_what_is_finished_is_drawn_once_also_when_the_answer_ends(
     drawn: list[MarkdownBlock] = []
     render = MarkdownBlock.render
     monkeypatch.setattr(
-        MarkdownBlock, "render", lambda self, *given: drawn.append(self) or render(self, *given)
+        MarkdownBlock,
+        "render",
+        lambda self, *given: drawn.append(self) or render(self, *given),
     )
     text = KINDS[kind](300)
     async with shown() as transcript:
         transcript.begin_step()
-        for frame in in_pieces(text, A_FRAME):
+        for frame in split_chunks(text, A_FRAME):
             transcript.write(frame)
             transcript.flush()
-        assert len(drawn) == len(set(drawn)), "an open piece is another block in each frame"
+        assert len(drawn) == len(set(drawn)), (
+            "an open piece is another block in each frame"
+        )
         before = len(drawn)
         add(transcript, AssistantMessage(parts=text_parts(text), model="m"))
         assert len(drawn) <= before + 1, "only what was open"

@@ -28,7 +28,9 @@ def found(words: str) -> Callable[[Scene, Pilot[None]], Any]:
 
 
 def test_a_search_in_the_transcript(snap_compare: Compare, tmp_path: Path) -> None:
-    made = scene(tmp_path / "shop-api", scenes.shop_api(), play=found("# 0"), branch="main")
+    made = scene(
+        tmp_path / "shop-api", scenes.shop_api(), play=found("# 0"), branch="main"
+    )
     assert snap_compare(made.app, terminal_size=(120, 36), run_before=made)
 
 
@@ -36,5 +38,10 @@ def test_a_search_in_chinese_without_colour(
     snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")
-    made = scene(tmp_path / "shop-api", scenes.chinese_shop(), play=found("订单"), branch="主分支")
+    made = scene(
+        tmp_path / "shop-api",
+        scenes.chinese_shop(),
+        play=found("订单"),
+        branch="主分支",
+    )
     assert snap_compare(made.app, terminal_size=(80, 24), run_before=made)

@@ -23,7 +23,11 @@ class OneField(App[None]):
         self.field = field
 
     def get_css_variables(self) -> dict[str, str]:
-        return {**super().get_css_variables(), "role-text": "white", "role-muted": "grey"}
+        return {
+            **super().get_css_variables(),
+            "role-text": "white",
+            "role-muted": "grey",
+        }
 
     def compose(self) -> ComposeResult:
         yield self.field
@@ -47,7 +51,11 @@ async def test_what_is_typed_behind_a_key_stays_behind_it(
         field.focus()
         await pilot.pause()
         for key in keys:
-            app.post_message(events.Key(key, " " if key == "space" else key if len(key) == 1 else None))
+            app.post_message(
+                events.Key(
+                    key, " " if key == "space" else key if len(key) == 1 else None
+                )
+            )
         await pilot.pause()
         assert (field.text if isinstance(field, Editor) else field.value) == text
 

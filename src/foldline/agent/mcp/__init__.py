@@ -1,10 +1,10 @@
-"""Tool servers: programs and services that speak the Model Context Protocol, and lend the agent their tools.
+"""Tool servers: programs and services that offer tools through the Model Context Protocol (MCP).
 
-`ToolServers` holds all that are set up, `ServerConfig` says what one of them is. Nothing here imports the
-package `mcp` before a server is started: it is an extra, and costs a third of a second.
+`ToolServers` manages all configured servers, and `ServerConfig` describes one of them. The `mcp` package is
+imported only when a server starts, because it is optional and its import takes a third of a second.
 """
 
-from .servers import ServerState, ToolServers
+from .servers import ToolServers
 from .transport import ServerConfig
 
-__all__ = ["ServerConfig", "ServerState", "ToolServers"]
+__all__ = ["ServerConfig", "ToolServers"]

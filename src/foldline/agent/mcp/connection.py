@@ -1,7 +1,7 @@
-"""One live connection to a server: the only place that speaks with the package `mcp`.
+"""A connection to a server, made with the `mcp` package.
 
-Its context managers belong to the task that entered them. So a task of its own holds the connection for as
-long as it lives; calls come from wherever they are made, and are cancelled there.
+The package's context managers must be exited by the task that entered them. Therefore, a separate task keeps
+the connection open. Calls are made, and cancelled, in other tasks.
 """
 
 import asyncio
@@ -13,12 +13,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from foldline.json_text import JsonObject
 from foldline.protocol import system_words
 from foldline.version import __version__
 
-from .listing import Listing, Trouble, listing_of, mended
+from .listing import ServerListing, Trouble, listing_of, remove_broken_tools
 from .sign_in import SIGN_IN_SECONDS, Show, SignInNeeded, signed_in
-from .transport import Filled, ServerLog, over_http, program, relayed
+from .transport import FilledConfig, ServerLog, over_http, program, relayed
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -36,40 +37,75 @@ if TYPE_CHECKING:
     from ..sandbox import Sandbox
 
 T = TypeVar("T")
-START_SECONDS = 60.0
-"""How long a server may take to start and list its tools: `npx` and `uvx` fetch packages first."""
-_PROGRAM_ENDS = 4.0
-"""Seconds that the end of a program is waited for. It takes 1.5 s at the most, unless the machine is busy:
-`transport.program`."""
-_GOODBYE = 0.5
-"""Seconds that the end of a session at an address is waited for: who does not hear it forgets it some day."""
-_CANCEL_SECONDS = 0.1
-"""How long a cancelled call waits until the server hears of it: a cancel must be done within 200 ms."""
-_SLICE = 0.5
-"""Seconds after which it is looked whether a call takes too long, or just waits for the user."""
-_REASON_SECONDS = 1.0
-"""How long a call that broke off waits for the reason of it."""
-_ENDING_SECONDS = 0.2
-"""How long where nothing but the call says that the connection has ended."""
-_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
-"""What the package says where a server refused with a status and without a word of the protocol."""
 INSTALL = "pip install 'foldline[mcp]'"
+TIMED_OUT = "did not answer within {seconds:g} s"
+HAS_STOPPED = "has stopped"
+LAST_OUTPUT = "has stopped; its last output: {output}"
+STOPPED_IN_CALL = "stopped during the call"
+UNUSABLE = (
+    "cannot be used, because the `mcp` package could not be loaded ({error}): {install}"
+)
+NOT_A_MESSAGE = "not a message: {text}"
+NOT_STARTED = "could not be started: {path}: {reason}"
+FAILED = "failed: {error}"
+UNREACHABLE = "cannot be reached: {error}"
+CLOSED = "closed the connection: {error}"
+REFUSED = "returned an error: {error}"
+ANSWERED = "answered {status} {phrase}"
+CHECK_HEADERS = ": check the headers in its settings"
+OR_SIGN_IN = ", or sign in with `foldline mcp login NAME`"
+START_SECONDS = 60.0
+"""Maximum time for a server to start and list its tools, in seconds.
+
+`npx` and `uvx` first install packages.
+"""
+_PROGRAM_ENDS = 4.0
+"""Maximum time to wait for a program to stop, in seconds.
+
+It takes at most 1.5 s, unless the machine is busy.
+"""
+_GOODBYE = 0.5
+"""Maximum time to wait for an HTTP session to end, in seconds.
+
+After that, the server is left to drop the session.
+"""
+_CANCEL_SECONDS = 0.1
+"""Maximum time to notify the server of a cancelled call, in seconds.
+
+A cancellation must be complete within 200 ms.
+"""
+_SLICE = 0.5
+"""Interval between two checks of a running call, in seconds.
+
+A check finds out whether the call is taking too long or waiting for the user.
+"""
+_REASON_SECONDS = 1.0
+"""Maximum time to wait for the reason why a call was interrupted, in seconds."""
+_ENDING_SECONDS = 0.2
+"""The same limit, in seconds, if the connection's own task has not reported the end yet."""
+_STAND_INS = frozenset(
+    {"Server returned an error response", "Not Found", "Session terminated"}
+)
+"""Error texts that the `mcp` package uses for an HTTP status without a protocol error."""
 
 
-class Gone(Trouble):
-    """The connection has ended."""
+class ConnectionEnded(Trouble):
+    """Raised if the connection to the server has ended."""
 
 
-class Unreached(Gone):
-    """The connection has ended, and the call never reached the server: it can be made again."""
+class Unreached(ConnectionEnded):
+    """Raised if a call did not reach the server, and can therefore be repeated."""
 
 
 class Connection:
-    """Open from `open` to `close`, or until the server ends it: then `ended` is called with what was seen."""
+    """A connection to a server.
+
+    `ended` is called if the connection ends without `close`.
+    """
 
     def __init__(
         self,
-        filled: Filled,
+        filled: FilledConfig,
         log: ServerLog,
         folder: Path,
         box: "Sandbox | None" = None,
@@ -77,44 +113,61 @@ class Connection:
         *,
         legacy: bool = False,
     ) -> None:
-        """`show_page` is there where the user wants to sign in, if that is asked for."""
+        """
+        Args:
+            box: sandbox in which the server's program runs.
+            show_page: shows the user the sign-in page, if the user has asked to sign in.
+            legacy: whether the server speaks the older protocol, which begins with a handshake.
+        """
         self.legacy = legacy
-        """Whether the server speaks the protocol that begins with a handshake."""
         self._filled = filled
         self._show_page = show_page
         self._scope: CancelScope | None = None
-        """In which it is opened."""
+        """Cancel scope with the time limit for the start."""
         self._box = box
         self._config = filled.config
         self._log = log
         self._folder = folder
         self._leave = asyncio.Event()
         self._refused: list[tuple[int, bool]] = []
-        """HTTP statuses that were refusals, each with whether it said that the session is forgotten."""
-        self._why: Trouble | None = None
-        """Why it ended, once that is known."""
+        """HTTP error statuses received during the current call.
+
+        The second value of each pair is whether the server no longer knows the session.
+        """
+        self._end_reason: Trouble | None = None
+        """Reason why the connection ended. None until it is known."""
         self._client: Client | None = None
         self._holder: asyncio.Task[None] | None = None
-        self._left: set[asyncio.Task[Any]] = set()
+        self._calls: set[asyncio.Task[Any]] = set()
         self._broken: list[str] = []
-        """What of the newest listing is no tool."""
+        """Descriptions of the invalid tools in the newest listing."""
         self._questions: set[asyncio.Task[ElicitResult]] = set()
-        """What the server asks the user now."""
-        self.ask: Callable[[ElicitRequestParams], Coroutine[Any, Any, ElicitResult]] | None = None
-        """Asks the user what the server wants to know; None where nobody is there."""
-        self.changed: Callable[[], None] = lambda: None
-        """Called when the server says that what it offers is something else now."""
-        self.ended: Callable[[str], None] = lambda _: None
-        """Called once, if the connection ends without `close`, with words that follow the server's name."""
+        """Tasks of the server's questions that the user has not answered yet."""
+        self.ask: (
+            Callable[[ElicitRequestParams], Coroutine[Any, Any, ElicitResult]] | None
+        ) = None
+        """Asks the user a question from the server.
 
-    async def open(self, seconds: float) -> Listing:
-        """Start or reach the server; its tools.
+        None if there is no user to ask.
+        """
+        self.changed: Callable[[], None] = lambda: None
+        """Called when the server reports that its tools, resources or prompts have changed."""
+        self.ended: Callable[[str], None] = lambda _: None
+        """Called once if the connection ends without `close`.
+
+        Takes the reason, in words that follow the server's name in a sentence.
+        """
+
+    async def open(self, seconds: float) -> ServerListing:
+        """Start the server or connect to it, and list its tools.
 
         Raises:
-            Trouble: it could not be reached, or did not do as it should in time.
+            Trouble: the server could not be reached, failed, or took too long.
         """
-        opened: asyncio.Future[Listing] = asyncio.get_running_loop().create_future()
-        opened.add_done_callback(lambda end: end.cancelled() or end.exception())  # also where nobody waits
+        opened: asyncio.Future[ServerListing] = (
+            asyncio.get_running_loop().create_future()
+        )
+        opened.add_done_callback(_ignore_exception)
         self._holder = asyncio.create_task(self._hold(opened, seconds))
         try:
             return await asyncio.shield(opened)
@@ -123,7 +176,7 @@ class Connection:
             raise
 
     async def close(self) -> None:
-        """End it, and the program, if there is one. Waits until it is gone, within bounds."""
+        """Close the connection and stop the program, waiting only a limited time."""
         self.ended = lambda _: None
         self._leave.set()
         if self._holder is not None:
@@ -137,54 +190,72 @@ class Connection:
     def is_open(self) -> bool:
         return self._client is not None
 
-    async def listing(self) -> Listing:
-        """What it lists now. Raises as `call`; Trouble also where its listing has no end."""
-        return await self._done_in_time(self._listed(self._demand()))
+    async def listing(self) -> ServerListing:
+        """List the tools again. Raises the same errors as `call`."""
+        return await self._in_time(self._list(self._open_client()))
 
     async def read(self, uri: str) -> "ReadResourceResult":
-        """What is in a resource. Raises as `call`."""
-        return await self._done_in_time(self._demand().read_resource(uri))
+        """Read a resource. Raises the same errors as `call`."""
+        return await self._in_time(self._open_client().read_resource(uri))
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> "GetPromptResult":
-        """A prompt, filled in. Raises as `call`."""
-        return await self._done_in_time(self._demand().get_prompt(name, arguments))
+        """Get a prompt with its arguments filled in.
+
+        Raises the same errors as `call`.
+        """
+        return await self._in_time(self._open_client().get_prompt(name, arguments))
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], output: Callable[[str], None]
+        self, tool: str, arguments: JsonObject, output: Callable[[str], None]
     ) -> "CallToolResult":
-        """Calls a tool. On cancel the server is notified, and nothing more is waited for.
+        """Call a tool.
+
+        If the call is cancelled, the server is notified.
 
         Raises:
-            Gone: the connection ended before there was an answer.
-            Trouble: it took too long, or the server refused.
+            ConnectionEnded: the connection ended during the call.
+            Trouble: the call took too long, or the server returned an error.
         """
 
-        async def say(progress: float, total: float | None, message: str | None) -> None:
-            share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-            output(f"{share}: {message}\n" if message else f"{share}\n")
+        async def show(
+            progress: float, total: float | None, message: str | None
+        ) -> None:
+            line = f"{progress:g}"
+            if total:
+                line += f" of {total:g}"
+            if message:
+                line += f": {message}"
+            output(f"{line}\n")
 
-        return await self._done_in_time(self._demand().call_tool(tool, arguments, progress_callback=say))
+        return await self._in_time(
+            self._open_client().call_tool(tool, arguments, progress_callback=show)
+        )
 
-    async def _done_in_time(self, request: Coroutine[Any, Any, T]) -> T:
-        """What comes of a request. The time in which the server waits for the user does not count."""
+    async def _in_time(self, request: Coroutine[Any, Any, T]) -> T:
+        """Await a request within the timeout.
+
+        Time spent waiting for the user's answers does not count.
+        """
         self._refused.clear()
         call = asyncio.create_task(request)
-        self._left.add(call)
-        call.add_done_callback(self._done)
-        left = self._config.timeout
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        call.add_done_callback(_ignore_exception)
+        seconds = self._config.timeout
         try:
-            while not call.done() and left > 0:
-                waited = min(left, _SLICE)
-                await asyncio.wait({call}, timeout=waited)
-                left -= 0 if self._questions else waited
+            while not call.done() and seconds > 0:
+                time_slice = min(seconds, _SLICE)
+                await asyncio.wait({call}, timeout=time_slice)
+                if not self._questions:
+                    seconds -= time_slice
         except asyncio.CancelledError:
             await self._give_up(call)
             raise
         if not call.done():
             await self._give_up(call)
-            raise Trouble(f"did not answer within {self._config.timeout:g} s")
+            raise Trouble(TIMED_OUT, seconds=self._config.timeout)
         if call.cancelled():
-            raise Gone("ended during the call")
+            raise ConnectionEnded(STOPPED_IN_CALL)
         error = call.exception()
         if error is None:
             return call.result()
@@ -193,25 +264,31 @@ class Connection:
         raise self._trouble(await self._reason(error)) from None
 
     async def _reason(self, error: Exception) -> Exception:
-        """Why the connection ended, if it has: the call itself only learns that it did."""
+        """Return the reason why the connection ended, or `error` if it has not ended."""
         from mcp.shared.exceptions import MCPError
         from mcp.types import CONNECTION_CLOSED
 
-        if self._holder is None or not isinstance(error, MCPError) or error.code != CONNECTION_CLOSED:
+        if (
+            self._holder is None
+            or not isinstance(error, MCPError)
+            or error.code != CONNECTION_CLOSED
+        ):
             return error
         patience = _REASON_SECONDS if self._client is None else _ENDING_SECONDS
         await asyncio.wait({self._holder}, timeout=patience)
-        return self._why if self._why is not None else error
+        return self._end_reason or error
 
     async def _give_up(self, call: "asyncio.Task[Any]") -> None:
-        """The server is told; what it asks the user during the call is withdrawn."""
+        """Cancel a call and its questions to the user."""
         for question in self._questions:
             question.cancel()
         call.cancel()
         await asyncio.wait({call}, timeout=_CANCEL_SECONDS)
 
-    async def _elicit(self, context: Any, params: "ElicitRequestParams") -> "ElicitResult":
-        """Has the user asked what the server wants to know."""
+    async def _elicit(
+        self, context: Any, params: "ElicitRequestParams"
+    ) -> "ElicitResult":
+        """Ask the user a question from the server."""
         from mcp.types import ElicitResult
 
         assert self.ask is not None
@@ -219,24 +296,23 @@ class Connection:
         self._questions.add(question)
         try:
             await asyncio.wait({question})
-            return ElicitResult(action="cancel") if question.cancelled() else question.result()
+            if question.cancelled():
+                return ElicitResult(action="cancel")
+            return question.result()
         finally:
             question.cancel()
             self._questions.discard(question)
 
-    def _done(self, call: "asyncio.Task[Any]") -> None:
-        self._left.discard(call)
-        if not call.cancelled():
-            call.exception()  # looked at: a call nobody waits for any more may fail in silence
-
-    def _demand(self) -> "Client":
+    def _open_client(self) -> "Client":
         if self._client is None:
-            raise Gone("has ended")
+            raise ConnectionEnded(HAS_STOPPED)
         return self._client
 
-    # --- the task that holds it ----------------------------------------------------------------------
+    # --- the task that holds the connection ----------------------------------------------------------
 
-    async def _hold(self, opened: asyncio.Future[Listing], seconds: float) -> None:
+    async def _hold(
+        self, opened: asyncio.Future[ServerListing], seconds: float
+    ) -> None:
         trouble: Trouble | None = None
         try:
             await asyncio.to_thread(_import_package)
@@ -244,82 +320,94 @@ class Connection:
 
             with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
                 self._scope = scope
-                left = asyncio.create_task(self._left_early(scope))
+                watcher = asyncio.create_task(self._cancel_start(scope))
                 try:
-                    async with AsyncExitStack() as held:
-                        entered = await self._reached(held)
-                        self._quiet(entered)
-                        listing = await self._listed(entered)
+                    async with AsyncExitStack() as stack:
+                        client = await self._reach(stack)
+                        self._accept_any_result(client)
+                        listing = await self._list(client)
                         scope.deadline = math.inf
-                        self._client = entered
+                        self._client = client
                         opened.set_result(listing)
-                        listening = asyncio.create_task(self._listen(entered))
+                        listening = asyncio.create_task(self._listen(client))
                         try:
                             await self._leave.wait()
                         finally:
                             listening.cancel()
                             await asyncio.wait({listening})
                 finally:
-                    left.cancel()
+                    watcher.cancel()
                     self._client = None
             if scope.cancelled_caught and not self._leave.is_set():
-                trouble = Trouble(f"did not answer within {seconds:g} s")
+                trouble = Trouble(TIMED_OUT, seconds=seconds)
         except ImportError as error:
-            trouble = Trouble(f"cannot be used, the package mcp is not as expected ({error}): {INSTALL}")
-        except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
+            trouble = Trouble(UNUSABLE, error=error, install=INSTALL)
+        except Exception as error:  # noqa: BLE001 - any error of the package concerns only this server
             trouble = self._trouble(error)
         finally:
-            if not self._config.url and (trouble is None or isinstance(trouble, Gone)):
+            if not self._config.url and (
+                trouble is None or isinstance(trouble, ConnectionEnded)
+            ):
                 await asyncio.to_thread(self._log.caught_up)
-                trouble = Gone(self._words_of_end())
-            self._why = self._why or trouble or Gone("has ended")
+                trouble = ConnectionEnded(self._end_words())
+            self._end_reason = (
+                self._end_reason or trouble or ConnectionEnded(HAS_STOPPED)
+            )
             if not opened.done():
-                opened.set_exception(self._why)
+                opened.set_exception(self._end_reason)
             else:
-                self.ended(str(self._why))
+                self.ended(str(self._end_reason))
 
-    async def _reached(self, held: AsyncExitStack) -> "Client":
-        """The server, after its handshake, until `held` is left.
+    async def _reach(self, stack: AsyncExitStack) -> "Client":
+        """Connect to the server.
 
-        The package asks a server first which protocol it speaks (`server/discover`), and falls back to the
-        older handshake if it answers with an error or not at all. Some end at a request that comes before
-        the handshake (the Rust SDK, rmcp): these are started once more, without that question.
+        The connection lasts until `stack` is exited.
+
+        The package first asks for the protocol version (`server/discover`), and falls back to the older
+        handshake after an error. Some servers, such as those built with the Rust SDK rmcp, exit if they get a
+        request before the handshake. These are started again, with the handshake only.
         """
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
         if not self.legacy:
             try:
-                client = await held.enter_async_context(self._new_client())
+                client = await stack.enter_async_context(self._new_client())
                 self.legacy = client.protocol_version not in MODERN_PROTOCOL_VERSIONS
                 return client
             except Exception as error:
-                if not self._may_have_ended_at_question(error):
+                if not self._may_need_handshake(error):
                     raise
             self.legacy = True
             self._refused.clear()
-        return await held.enter_async_context(self._new_client())
+        return await stack.enter_async_context(self._new_client())
 
-    def _may_have_ended_at_question(self, error: BaseException) -> bool:
-        """Whether a server failed that could be started or reached, and asked for no sign-in."""
+    def _may_need_handshake(self, error: BaseException) -> bool:
+        """Return whether a server that failed may need the older handshake.
+
+        The server must have been started or reached, and must not require a sign-in.
+        """
         import httpx2
 
-        if any(status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) for status, _ in self._refused):
+        if any(
+            status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+            for status, _ in self._refused
+        ):
             return False
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         return not isinstance(error, Trouble | OSError | httpx2.ConnectError)
 
-    async def _listed(self, client: "Client") -> Listing:
+    async def _list(self, client: "Client") -> ServerListing:
         return await listing_of(client, self._broken, self._log.note)
 
-    async def _left_early(self, scope: Any) -> None:
-        """Gives up the start when `close` is called before the server has answered."""
+    async def _cancel_start(self, scope: Any) -> None:
+        """Wait until `close` is called, and then cancel the start."""
         await self._leave.wait()
         if self._client is None:
             scope.cancel()
 
     def _new_client(self) -> "Client":
-        """A client that is not entered yet."""
+        """Create a client, without connecting it."""
         import mcp.client
         from mcp.types import (
             Implementation,
@@ -338,8 +426,9 @@ class Connection:
         async def hear(message: "IncomingMessage") -> None:
             if isinstance(message, changes):
                 self.changed()
-            elif not isinstance(message, ServerNotification):  # a line that is no message: a stray print
-                self._log.note(f"not a message: {self._filled.masked(str(message))[:500]}")
+            elif not isinstance(message, ServerNotification):
+                text = self._filled.masked(str(message))[:500]
+                self._log.note(NOT_A_MESSAGE.format(text=text))
 
         return mcp.client.Client(
             self._transport(),
@@ -350,8 +439,8 @@ class Connection:
             cache=None,
         )
 
-    def _quiet(self, client: "Client") -> None:
-        """Accepts results that break the server's own output schema: the model reads text."""
+    def _accept_any_result(self, client: "Client") -> None:
+        """Disable validation against output schemas, because the model reads only the text."""
 
         async def any_result(name: str, result: "CallToolResult") -> None:
             pass
@@ -359,70 +448,90 @@ class Connection:
         client.session.validate_tool_result = any_result  # type: ignore[method-assign]
 
     async def _listen(self, client: "Client") -> None:
-        """Servers of the newer protocol are asked to report changes; the older ones do so by themselves."""
+        """Subscribe to the server's change notifications.
+
+        Servers that speak the older protocol send these without a subscription.
+        """
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-        offers = client.server_capabilities
-        lists = [
-            bool(each and each.list_changed) for each in (offers.tools, offers.resources, offers.prompts)
-        ]
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not any(lists):
+        capabilities = client.server_capabilities
+        kinds = (capabilities.tools, capabilities.resources, capabilities.prompts)
+        tools, resources, prompts = [bool(kind and kind.list_changed) for kind in kinds]
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (
+            tools or resources or prompts
+        ):
             return
-        tools, resources, prompts = lists
-        with suppress(Exception):  # without it, changes are seen at the next start: no reason to say a word
+        # Without a subscription, changes are noticed at the next start.
+        with suppress(Exception):
             async with client.listen(
-                tools_list_changed=tools, resources_list_changed=resources, prompts_list_changed=prompts
+                tools_list_changed=tools,
+                resources_list_changed=resources,
+                prompts_list_changed=prompts,
             ) as changes:
                 async for _ in changes:
                     self.changed()
 
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any]:
-        """The server's messages, with listings mended that the package would refuse."""
+        """Provide the message streams, without tools that the `mcp` package would reject."""
+
+        def repair(result: Any) -> None:
+            remove_broken_tools(result, self._broken)
+
         async with (
             self._streams() as (read, write),
-            relayed(read, lambda message: mended(message, self._broken), self._output_ended) as heard,
+            relayed(read, repair, self._output_ended) as messages,
         ):
-            yield heard, write
+            yield messages, write
 
     def _streams(self) -> Any:
         if self._config.url:
-            return self._signed()
+            return self._http_streams()
         return program(self._filled, self._log, self._folder, self._box)
 
     @asynccontextmanager
-    async def _signed(self) -> AsyncGenerator[Any]:
-        """Over HTTP, signed in where somebody has, or is to. A header that was set for it does without."""
+    async def _http_streams(self) -> AsyncGenerator[Any]:
+        """Connect over HTTP, and sign in unless the configuration has an authorization header."""
         show = self._show if self._show_page is not None else None
         has_own = "authorization" in map(str.lower, self._config.headers)
         async with (
-            nullcontext() if has_own else signed_in(self._config.url, self._log.path, show) as auth,
+            nullcontext()
+            if has_own
+            else signed_in(self._config.url, self._log.path, show) as auth,
             over_http(self._config, self._refused.append, auth) as streams,
         ):
             yield streams
 
     async def _show(self, page: str) -> None:
         assert self._show_page is not None and self._scope is not None
-        if self.is_open:  # signed out since: in mid-call nobody has asked for a page
+        # If the sign-in expires during a call, do not open a page without the user's request.
+        if self.is_open:
             raise SignInNeeded
         self._scope.deadline += SIGN_IN_SECONDS
         await self._show_page(page)
 
     async def _output_ended(self) -> None:
-        """A program has ended, also between two calls, where nobody waits. An address has no end."""
+        """Handle the end of a program's output, which means that the program has stopped.
+
+        Does nothing for HTTP, because HTTP streams may end at any time.
+        """
         if self._config.url or self._client is None:
             return
         self._client = None
         await asyncio.to_thread(self._log.caught_up)
-        self._why = Gone(self._words_of_end())
-        ended, self.ended = self.ended, lambda _: None
+        self._end_reason = ConnectionEnded(self._end_words())
+        ended = self.ended
+        self.ended = lambda _: None
         self._leave.set()
-        ended(str(self._why))
+        ended(str(self._end_reason))
 
-    # --- what went wrong -------------------------------------------------------------------------------
+    # --- errors ----------------------------------------------------------------------------------------
 
     def _trouble(self, error: BaseException) -> Trouble:
-        """The error in words that follow the server's name, with secrets masked."""
+        """Describe an error, with secrets masked.
+
+        The words follow the server's name in a sentence.
+        """
         from mcp.shared.exceptions import MCPError
 
         while isinstance(error, BaseExceptionGroup):
@@ -433,62 +542,82 @@ class Connection:
             case MCPError():
                 return self._refusal(error)
             case OSError() if not self._config.url:
-                what = error.filename if isinstance(error.filename, str) else self._config.command
-                words = f"could not be started: {self._filled.masked(what)}: {system_words(error)}"
-                return Trouble(words)
+                path = self._config.command
+                if isinstance(error.filename, str):
+                    path = error.filename
+                path = self._filled.masked(path)
+                reason = system_words(error)
+                return Trouble(NOT_STARTED, path=path, reason=reason)
         words = self._filled.masked(on_one_line(str(error)) or type(error).__name__)
         if not self._config.url:
-            return Trouble(f"failed: {words}")
+            return Trouble(FAILED, error=words)
         import httpx2
 
-        kind = Unreached if isinstance(error, httpx2.ConnectError) else Gone
-        return kind(f"cannot be reached: {words}")
+        kind = Unreached if isinstance(error, httpx2.ConnectError) else ConnectionEnded
+        return kind(UNREACHABLE.format(error=words))
 
     def _refusal(self, error: "MCPError") -> Trouble:
-        """What an error of the protocol means."""
+        """Convert a protocol error to a reason for the failure."""
         from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
         words = self._filled.masked(on_one_line(error.message))
         if error.code == REQUEST_TIMEOUT:
-            return Trouble(f"did not answer within {self._config.timeout:g} s")
-        status, forgotten = self._refused.pop() if self._refused else (0, False)
+            return Trouble(TIMED_OUT, seconds=self._config.timeout)
+        status = 0
+        is_unknown_session = False
+        if self._refused:
+            status, is_unknown_session = self._refused.pop()
         is_stand_in = error.message in _STAND_INS
-        # Of a forgotten session a server says 404 (MCP), or 400 (the example of the SDK for TypeScript).
-        if forgotten or (status == 404 and (is_stand_in or "session" in error.message.lower())):
-            return Unreached(refused(status))
+        # The status for an unknown session is 404 in the protocol, and 400 in the TypeScript SDK's example.
+        if status == 404 and (is_stand_in or "session" in error.message.lower()):
+            is_unknown_session = True
+        if is_unknown_session:
+            return Unreached(status_words(status))
         if status and is_stand_in:
-            return Gone(refused(status))
+            return ConnectionEnded(status_words(status))
         if error.code == CONNECTION_CLOSED and self._config.url:
-            # Or an error of the server's own: the code has two meanings, so its words are given.
-            return Gone(f"broke off: {words}")
+            # The server may use the code for its own errors, too, so include the message.
+            return ConnectionEnded(CLOSED, error=words)
         if error.code == CONNECTION_CLOSED and self._client is None:
-            return Gone(self._words_of_end())
-        return Trouble(f"refused: {words}")
+            return ConnectionEnded(self._end_words())
+        return Trouble(REFUSED, error=words)
 
-    def _words_of_end(self) -> str:
-        last = f", its last words: {self._log.last[:200]}" if self._log.last else ""
-        return f"has ended{last}"
+    def _end_words(self) -> str:
+        if self._log.last:
+            return LAST_OUTPUT.format(output=self._log.last[:200])
+        return HAS_STOPPED
+
+
+def _ignore_exception(future: "asyncio.Future[Any]") -> None:
+    """Mark the exception as retrieved, so that asyncio does not log it."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _import_package() -> None:
-    """Import the package. In a thread: it takes a while."""
+    """Import the `mcp` package.
+
+    Blocking and slow: do not call it on the event loop.
+    """
     import mcp.client  # noqa: F401
 
-    # Without a handler, Python would write the package's warnings across the screen.
+    # Without a handler, Python would print the package's warnings over the screen.
     for name in ("mcp", "client", "mcp_types"):
         if not (logger := logging.getLogger(name)).handlers:
             logger.addHandler(logging.NullHandler())
 
 
-def refused(status: int) -> str:
-    """What an HTTP status says."""
-    words = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
-    advice = ": check its headers in the settings" if status in (401, 403) else ""
+def status_words(status: int) -> str:
+    """Describe an HTTP status, with advice for 401 and 403."""
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
+    words = ANSWERED.format(status=status, phrase=phrase)
+    if status in (401, 403):
+        words += CHECK_HEADERS
     if status == 401:
-        advice += ", or sign in with `foldline mcp login NAME`"
-    return f"answered {status} {words}{advice}"
+        words += OR_SIGN_IN
+    return words
 
 
 def on_one_line(text: str) -> str:
-    """A foreign message on one line, bounded, for use in a sentence."""
+    """Put a message from another program on one short line, without a full stop."""
     return " ".join(text.split())[:300].removesuffix(".")

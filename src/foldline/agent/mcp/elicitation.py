@@ -1,173 +1,168 @@
-"""What a server asks the user: a form, one question for each of its fields, or a page to be opened."""
+"""Asks the user what a server wants to know: one question for each field of a form, or a page to open."""
 
-import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from foldline.context.harmless import clean_line, with_signs
-from foldline.protocol.events import Option
+from pydantic import FiniteFloat, TypeAdapter
 
-from ..tools.text import one_line
+from foldline.json_text import JsonObject
+from foldline.protocol.events import Option
+from foldline.text.harmless import clean_line, escaped_line, with_signs
+
 from .sign_in import open_page
 
 if TYPE_CHECKING:
-    from mcp.types import ElicitRequestParams, ElicitResult
+    from mcp.types import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
 
     from ..approvals import Choices
 
 Ask = Callable[[str, "ElicitRequestParams"], Coroutine[Any, Any, "ElicitResult"]]
-"""Takes the name of a server, and what it asks."""
+"""Asks the user a question from a server.
 
-_DECLINE, _LEAVE_OUT, _TYPE = "d", "o", "t"
-_MOST_OPTIONS = 7
-"""Values that are offered with a key each; of more, one is typed."""
-_BOUNDS: Sequence[tuple[str, Callable[[Any, Any], bool], str]] = (
-    ("minimum", lambda value, bound: value >= bound, "at least {}"),
-    ("maximum", lambda value, bound: value <= bound, "at most {}"),
-    ("minLength", lambda value, bound: len(value) >= bound, "at least {} characters"),
-    ("maxLength", lambda value, bound: len(value) <= bound, "at most {} characters"),
-)
+Takes the server's name and the question.
+"""
+
+WANTS_PAGE = "The MCP server {server} wants to open a page."
+ASKS = "The MCP server {server} asks."
+OPEN_PAGE = "Open in the browser"
+YES = "Yes"
+DECLINE = "Decline"
+SKIP = "Skip"
+ONE_OF = "One of: {names}"
+INVALID = "{text} is not a valid answer."
+_MOST_CHOICES = 7
+"""Maximum number of values that are offered as choices.
+
+If there are more, the user has to type the value.
+"""
+_NUMBERS = {"integer": int, "number": FiniteFloat}  # JSON has no NaN or infinity
 
 
-class Declined(Exception):
-    """The user does not want to say."""
+async def elicited(
+    choices: "Choices", server: str, request: "ElicitRequestParams"
+) -> "ElicitResult":
+    """Ask the user a question from a server.
 
-
-class Left(Exception):
-    """The user has left the question."""
-
-
-async def elicited(choices: "Choices", server: str, wanted: "ElicitRequestParams") -> "ElicitResult":
-    """The user's answer to what a server asks."""
+    Returns the result for the server.
+    """
     from mcp.types import ElicitRequestURLParams, ElicitResult
 
-    try:
-        if isinstance(wanted, ElicitRequestURLParams):
-            title = f"The MCP server {clean_line(server)} wants a page opened."
-            # The address first: a message of any length may stand before what is on the screen.
-            detail = f"{clean_line(wanted.url)}\n{wanted.message}"
-            await _agree(choices, title, "open it in the browser", detail)
-            await open_page(wanted.url)
-            return ElicitResult(action="accept")
-        return ElicitResult(action="accept", content=await _form(choices, server, wanted))
-    except Declined:
-        return ElicitResult(action="decline")
-    except Left:
-        return ElicitResult(action="cancel")
-
-
-async def _agree(choices: "Choices", title: str, label: str, detail: str) -> None:
-    """Returns where the user agrees, as `label` says.
-
-    Raises:
-        Declined, Left: the user does not.
-    """
-    options = [Option(key="y", label=label, agrees=True), Option(key=_DECLINE, label="decline")]
-    word = await choices.ask(title, options, with_signs(detail))
-    if word.key != "y":
-        raise Declined if word.key else Left
-
-
-async def _form(choices: "Choices", server: str, wanted: Any) -> dict[str, Any]:
-    """The values by field.
-
-    Raises:
-        Declined, Left: there are none.
-    """
-    fields = wanted.requested_schema.get("properties") or {}
-    required = wanted.requested_schema.get("required") or ()
-    values: dict[str, Any] = {}
-    title = f"The MCP server {clean_line(server)} asks"
+    if isinstance(request, ElicitRequestURLParams):
+        return await _page(choices, server, request)
+    title = ASKS.format(server=clean_line(server))
+    schema = request.requested_schema
+    fields = schema.get("properties") or {}
+    required_names = schema.get("required") or ()
+    values: JsonObject = {}
     if not fields:
-        await _agree(choices, f"{title}.", "yes", wanted.message)
-    for nth, (name, field) in enumerate(fields.items(), 1):
-        where = f"{title} ({nth} of {len(fields)})." if len(fields) > 1 else f"{title}."
-        asked = [wanted.message, f"{field.get('title') or name}: {field.get('description') or ''}"]
-        value = await _value(choices, where, field, asked, optional=name not in required)
+        detail = with_signs(request.message)
+        answer = await choices.ask_in_words(title, [YES, DECLINE], detail)
+        if answer != YES:
+            return ElicitResult(action="decline" if answer else "cancel")
+    for name, field in fields.items():
+        label = f"{field.get('title') or name}: {field.get('description') or ''}"
+        detail = f"{request.message}\n{label}"
+        ways_out = [DECLINE] if name in required_names else [SKIP, DECLINE]
+        answer, value = await _value(
+            choices,
+            title,
+            field,
+            detail,
+            ways_out,
+        )
         if value is not None:
             values[name] = value
-    return values
+        elif answer != SKIP:
+            return ElicitResult(action="decline" if answer else "cancel")
+    return ElicitResult(action="accept", content=values)
+
+
+async def _page(
+    choices: "Choices", server: str, request: "ElicitRequestURLParams"
+) -> "ElicitResult":
+    """Ask whether to open a page, and open it."""
+    from mcp.types import ElicitResult
+
+    # Put the address first, so that a long message cannot push it off the screen.
+    detail = f"{clean_line(request.url)}\n{request.message}"
+    options = [
+        Option(key="y", label=OPEN_PAGE, agrees=True),
+        Option(key="d", label=DECLINE),
+    ]
+    title = WANTS_PAGE.format(server=clean_line(server))
+    answer = await choices.ask(title, options, with_signs(detail))
+    if answer.key != "y":
+        return ElicitResult(action="decline" if answer.key else "cancel")
+    await open_page(request.url)
+    return ElicitResult(action="accept")
 
 
 async def _value(
-    choices: "Choices", title: str, field: Mapping[str, Any], asked: Sequence[str], *, optional: bool
-) -> Any:
-    """The value of a field; None where it is left out. What is no such value is asked for once more.
+    choices: "Choices",
+    title: str,
+    field: JsonObject,
+    detail: str,
+    ways_out: list[str],
+) -> tuple[str, Any]:
+    """Ask for the value of a field until the answer is valid.
 
-    Raises:
-        Declined, Left: the user does not say.
+    The server checks the value's range and length.
+
+    Args:
+        ways_out: answers that give no value.
+
+    Returns:
+        The answer, and its value. The answer is empty if the user dismissed the question. The value is None
+        if the answer is one of `ways_out`, or empty.
     """
-    named = _named_values(field)
-    first = next((text for text, value in named.items() if value == field.get("default")), "")
-    typed = first or str(field.get("default", ""))
-    if isinstance(field.get("default"), list):
-        typed = ", ".join(map(str, field["default"]))
-    is_listed = 0 < len(named) <= _MOST_OPTIONS and field.get("type") != "array"
-    options = [Option(key=str(nth), label=one_line(text)) for nth, text in enumerate(named, 1)] * is_listed
-    options += [Option(key=_LEAVE_OUT, label="leave it out")] * optional
-    options.append(Option(key=_DECLINE, label="decline"))
-    if not is_listed:
-        options.append(Option(key=_TYPE, label="Answer, typed here", asks="line", usual=typed))
-    lines = [*asked, *(f"One of: {', '.join(named)}" for _ in (0,) if named and not is_listed)]
-    trouble = ""
+    allowed = _allowed_values(field)
+    labels = list(allowed)
+    if not allowed and "default" in field:
+        labels = [str(field["default"])]
+    if len(labels) > _MOST_CHOICES:
+        detail += f"\n{ONE_OF.format(names=', '.join(labels))}"
+        labels = []
+    problem = ""
     while True:
-        detail = "\n".join(map(with_signs, filter(None, (*lines, trouble))))
-        word = await choices.ask(title, options, detail)
-        text = word.text.strip()
-        match word.key:
-            case "":
-                raise Left
-            case "d":
-                raise Declined
-            case "o":
-                return None
-            case "t":
-                try:
-                    return _typed_value(field, named, text)
-                except ValueError as problem:
-                    trouble = f"{one_line(text)!r} was not taken: {problem}."
-            case _:
-                return [*named.values()][int(word.key) - 1]
+        text = with_signs(detail + problem)
+        answer = await choices.ask_in_words(title, [*labels, *ways_out], text)
+        if answer in ("", *ways_out) and answer not in labels:
+            return answer, None
+        try:
+            return answer, _parsed(field, allowed, answer)
+        except (KeyError, ValueError):
+            problem = f"\n{INVALID.format(text=repr(escaped_line(answer)))}"
 
 
-def _named_values(field: Mapping[str, Any]) -> dict[str, Any]:
-    """The values there are, by what they are called; empty where any may be typed."""
+def _allowed_values(field: JsonObject) -> JsonObject:
+    """Return the allowed values of a field by name.
+
+    Returns an empty mapping if any value can be typed.
+    """
     if field.get("type") == "boolean":
         return {"yes": True, "no": False}
     items = field.get("items") if field.get("type") == "array" else field
-    if not isinstance(items, Mapping):
+    if not isinstance(items, dict):
         return {}
     titled = items.get("oneOf") or items.get("anyOf")
     if isinstance(titled, list):
-        return {str(each.get("title") or each["const"]): each["const"] for each in titled if "const" in each}
-    values = items.get("enum") or ()
-    names = items.get("enumNames") or values
-    return {str(name): value for name, value in zip(names, values, strict=False)}
+        constants = [item for item in titled if "const" in item]
+        return {
+            str(item.get("title") or item["const"]): item["const"] for item in constants
+        }
+    return {str(value): value for value in items.get("enum") or ()}
 
 
-def _typed_value(field: Mapping[str, Any], named: Mapping[str, Any], text: str) -> Any:
-    """
+def _parsed(field: JsonObject, allowed: JsonObject, text: str) -> Any:
+    """Convert an answer to a value.
+
     Raises:
-        ValueError: it is no value of the field; why, as the end of a sentence.
+        KeyError, ValueError: the value is not allowed.
     """
     kind = field.get("type")
-    is_list = kind == "array"
-    if named:
-        words = [word.strip() for word in text.split(",") if word.strip()] if is_list else [text]
-        if unknown := [word for word in words if word not in named]:
-            raise ValueError(f"there is no {unknown[0]}")
-        return [named[word] for word in words] if is_list else named[text]
-    value: Any = text
-    if kind in ("integer", "number"):
-        try:
-            value = int(text) if kind == "integer" else float(text)
-        except ValueError:
-            value = math.nan
-        if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
-            raise ValueError("it takes a whole number" if kind == "integer" else "it takes a number")
-    for word, holds, says in _BOUNDS:
-        bound = field.get(word)
-        is_meant = isinstance(bound, int | float) and word.endswith("Length") == isinstance(value, str)
-        if is_meant and not holds(value, bound):
-            raise ValueError(f"it takes {says.format(bound)}")
-    return value
+    if kind in _NUMBERS and not allowed:
+        return TypeAdapter[Any](_NUMBERS[kind]).validate_python(text)
+    if kind == "array":
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        return [allowed[name] for name in names] if allowed else names
+    return allowed[text] if allowed else text

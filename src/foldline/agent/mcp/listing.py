@@ -1,6 +1,6 @@
-"""What a server lists: tools, resources and prompts; and what of that the package would refuse, taken out."""
+"""Lists a server's tools, resources and prompts, except tools that the `mcp` package would reject."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,132 +8,152 @@ from foldline.protocol import FoldlineError
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.types import Prompt, Tool
 
+NAMELESS = "one without a name"
+NO_SCHEMA = "{name} (it has no schema)"
+NO_OBJECT = "{name} (its arguments are {type}, not an object)"
+ONLY_A_TASK = "{name} (it can be called only as a task)"
+ENDLESS = "lists its {items} on more than {pages} pages"
+UNLISTED = "its resources and prompts could not be listed: {error}"
 _PAGES = 100
-"""A listing with more pages than that has no end."""
-_MOST = 5_000
-"""Resources that are kept of one server: they are looked through while somebody types."""
+"""Maximum number of pages in a listing. Longer listings are an error."""
+_MOST_RESOURCES = 5_000
+"""Maximum number of resources of one server; others are ignored.
+
+The limit exists because the resources are searched at each key press.
+"""
 
 
 class Trouble(FoldlineError):
-    """What went wrong with a server, as words that follow its name."""
+    """Raised if a tool server failed.
 
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A tool as its server describes it."""
-
-    name: str
-    description: str
-    schema: Mapping[str, Any]
+    The message follows the server's name in a sentence.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that can be read; of a template the address up to where something is to be filled in."""
+    """A readable resource, or a resource template."""
 
     uri: str
+    """The URI; for a template, the part before its first variable."""
     about: str
     is_whole: bool = True
+    """Whether this is a resource rather than a template."""
 
 
 @dataclass(frozen=True, slots=True)
-class ServerPrompt:
-    """A prompt as its server describes it."""
+class ServerListing:
+    """Everything that a server offers, in the server's order."""
 
-    name: str
-    about: str
-    arguments: Sequence[tuple[str, bool]]
-    """The name of each, and whether it must be given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """All that a server offers, in its order; and what of its tools is none, each with the reason."""
-
-    tools: Sequence[Listed]
+    tools: "Sequence[Tool]"
     broken: Sequence[str] = ()
+    """A description of each invalid tool, with the reason."""
     resources: Sequence[Resource] = ()
-    prompts: Sequence[ServerPrompt] = ()
+    prompts: "Sequence[Prompt]" = ()
 
 
-def mended(result: Any, broken: list[str]) -> None:
-    """Of a result that lists tools, take out in place what the package would refuse, and all else with it.
+def remove_broken_tools(result: Any, broken: list[str]) -> None:
+    """Remove invalid tools from a listing, in place.
 
-    What is taken out is added to `broken`. Of the others only what is used here stays.
+    The `mcp` package rejects the whole listing if a single tool is invalid. Fields that Foldline does not use
+    are removed from the other tools.
+
+    Args:
+        broken: list to which a description of each removed tool is added.
     """
     tools = result.get("tools") if isinstance(result, dict) else None
     if not isinstance(tools, list):
         return
-    kept = []
+    usable = []
     for tool in tools:
         name = tool.get("name") if isinstance(tool, dict) else None
         if not isinstance(name, str) or not name:
-            broken.append("one without a name")
-        elif not isinstance(schema := tool.get("inputSchema"), dict):
-            broken.append(f"{name} (it has no schema)")
+            broken.append(NAMELESS)
+            continue
+        schema = tool.get("inputSchema")
+        execution = tool.get("execution")
+        if not isinstance(schema, dict):
+            broken.append(NO_SCHEMA.format(name=name))
         elif schema.get("type", "object") != "object":
-            broken.append(f"{name} (its arguments are {str(schema['type'])[:40]}, not an object)")
-        elif isinstance(how := tool.get("execution"), dict) and how.get("taskSupport") == "required":
-            broken.append(f"{name} (it is called as a task only)")
+            kind = str(schema["type"])[:40]
+            broken.append(NO_OBJECT.format(name=name, type=kind))
+        elif isinstance(execution, dict) and execution.get("taskSupport") == "required":
+            broken.append(ONLY_A_TASK.format(name=name))
         else:
-            words = {key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)}
-            kept.append({"name": name, **words, "inputSchema": {**schema, "type": "object"}})
-    result["tools"] = kept
+            words = {
+                key: tool[key]
+                for key in ("title", "description")
+                if isinstance(tool.get(key), str)
+            }
+            usable.append(
+                {"name": name, **words, "inputSchema": {**schema, "type": "object"}}
+            )
+    result["tools"] = usable
 
 
-async def listing_of(client: "Client", broken: list[str], note: Callable[[str], None]) -> Listing:
-    """All that the server offers. Resources and prompts are extras: without them its tools are there all the
-    same, and `note` gets why.
+async def listing_of(
+    client: "Client", broken: list[str], note: Callable[[str], None]
+) -> ServerListing:
+    """List everything that a server offers.
+
+    If resources and prompts cannot be listed, they are left out.
+
+    Args:
+        broken: list for descriptions of invalid tools (see `remove_broken_tools`).
+        note: called with the reason if resources and prompts cannot be listed.
 
     Raises:
-        Trouble: its tools have no end.
+        Trouble: the list of tools has too many pages.
     """
     broken.clear()
-    tools = [
-        Listed(tool.name, tool.description or tool.title or tool.name, tool.input_schema)
-        for tool in await _paged(client.list_tools, "tools")
-    ]
-    offers = client.server_capabilities
+    tools = await _all_pages(client.list_tools, "tools")
+    capabilities = client.server_capabilities
     try:
-        resources = await _resources(client) if offers.resources else []
-        prompts = await _prompts(client) if offers.prompts else []
-    except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
-        note(f"its resources and prompts could not be listed: {str(error)[:500]}")
-        resources, prompts = [], []
-    return Listing(tools, tuple(broken), resources, prompts)
+        resources = await _resources(client) if capabilities.resources else []
+        prompts = []
+        if capabilities.prompts:
+            prompts = await _all_pages(client.list_prompts, "prompts")
+    except Exception as error:  # noqa: BLE001 - any error of the package concerns only this server
+        note(UNLISTED.format(error=str(error)[:500]))
+        resources = []
+        prompts = []
+    return ServerListing(tools, tuple(broken), resources, prompts)
+
+
+def description_of(item: "Tool | Prompt") -> str:
+    """Return the description of a tool or prompt, or the best replacement for it."""
+    return item.description or item.title or item.name
 
 
 async def _resources(client: "Client") -> list[Resource]:
-    found = [
-        Resource(each.uri, each.title or each.name)
-        for each in await _paged(client.list_resources, "resources")
+    resources = [
+        Resource(resource.uri, resource.title or resource.name)
+        for resource in await _all_pages(client.list_resources, "resources")
     ]
-    found += [
-        Resource(each.uri_template.partition("{")[0], each.title or each.name, is_whole=False)
-        for each in await _paged(client.list_resource_templates, "resource_templates")
-    ]
-    return [each for each in found if each.uri.isprintable() and " " not in each.uri][:_MOST]
-
-
-async def _prompts(client: "Client") -> list[ServerPrompt]:
-    return [
-        ServerPrompt(
-            each.name,
-            each.description or each.title or each.name,
-            [(argument.name, bool(argument.required)) for argument in each.arguments or ()],
+    for template in await _all_pages(
+        client.list_resource_templates, "resource_templates"
+    ):
+        start = template.uri_template.partition("{")[0]
+        resources.append(
+            Resource(start, template.title or template.name, is_whole=False)
         )
-        for each in await _paged(client.list_prompts, "prompts")
+    usable = [
+        resource
+        for resource in resources
+        if resource.uri.isprintable() and " " not in resource.uri
     ]
+    return usable[:_MOST_RESOURCES]
 
 
-async def _paged(listed: Callable[..., Awaitable[Any]], kind: str) -> list[Any]:
-    found: list[Any] = []
+async def _all_pages(list_page: Callable[..., Awaitable[Any]], kind: str) -> list[Any]:
+    items: list[Any] = []
     cursor: str | None = None
     for _ in range(_PAGES):
-        page = await listed(cursor=cursor)
-        found += getattr(page, kind)
+        page = await list_page(cursor=cursor)
+        items += getattr(page, kind)
         cursor = page.next_cursor
         if not cursor:
-            return found
-    raise Trouble(f"lists {kind.replace('_', ' ')} on more than {_PAGES} pages")
+            return items
+    raise Trouble(ENDLESS, items=kind.replace("_", " "), pages=_PAGES)

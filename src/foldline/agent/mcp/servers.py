@@ -1,47 +1,80 @@
-"""The tool servers of an agent: each is connected, lost, started again, and its tools stay listed."""
+"""Starts, restarts and calls an agent's tool servers.
+
+The tools of a failed server stay listed.
+"""
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from foldline.context.numbers import many
+from foldline.data import Environ
+from foldline.json_text import JsonObject
 from foldline.llm.base import ToolSpec, spec_tokens
 from foldline.protocol import FoldlineError, Rule
+from foldline.text.harmless import escaped_line
+from foldline.text.numbers import many
 
 from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from ..tools.base import RuleSet, refuse_half_characters
-from ..tools.text import one_line
-from .connection import INSTALL, START_SECONDS, Connection, Gone, Unreached
+from .connection import INSTALL, START_SECONDS, Connection, ConnectionEnded, Unreached
 from .elicitation import Ask
-from .listing import Listing, Resource, ServerPrompt, Trouble
+from .listing import Resource, ServerListing, Trouble
 from .sign_in import open_page, sign_out
 from .tools import marked, nullable_arguments, offered, outcome_of, prefixes
 from .transport import ServerConfig, ServerLog
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult, GetPromptResult, ReadResourceResult
+    from mcp.types import (
+        CallToolResult,
+        GetPromptResult,
+        Prompt,
+        ReadResourceResult,
+    )
 
     from ..sandbox import Sandbox
 
+SENTENCE = "The MCP server {server} {words}."
+"""A message about a server. `words` follow the server's name."""
+STAYS_LISTED = (
+    " Its tools stay listed, and a call to one of them starts the server again."
+)
+UNCHANGED = "The MCP server {server} {trouble}. Its tools stay unchanged."
+NOT_CONNECTED = "is not connected"
+RETRIED_LATER = "{trouble}; the next prompt tries to start the server again"
+PARTLY_RUN = "{error}: the call may have been partly executed. The next call starts the server again"
+SIGN_IN = "To sign in to the MCP server {server}, open this page: {page}"
+SIGN_IN_OPENED = "To sign in to the MCP server {server}, use the page that was opened in the browser: {page}"
+BLOCKED = "the sandbox refused {access}: set sandbox, writable or hosts in [mcp.{server}] to allow it"
+MISSING = (
+    f"MCP servers are configured, but the `mcp` package is not installed: {INSTALL}."
+)
+NO_PACKAGE = "the `mcp` package is not installed"
+RESTARTED = "Restarted these tool servers for the new mode: {names}."
+
 State = Literal["not started", "connecting", "connected", "failed"]
 T = TypeVar("T")
-Tell = Callable[[str], None]
-"""Takes a sentence for the user."""
 SandboxOf = Callable[[ServerConfig], Awaitable[tuple[str, "Sandbox | None"]]]
-"""The sandbox a server has to run in now and the mode that wants it; neither, where it runs outside."""
+"""Returns the sandboxed mode and the sandbox for a server.
+
+Returns an empty string and None if the server runs outside a sandbox.
+"""
 
 
 async def _outside(config: ServerConfig) -> tuple[str, None]:
     return "", None
 
 
-class Server:
-    """One tool server. Connects in the background; lost, the next call starts it again, once a turn."""
+class ToolServer:
+    """A tool server, to which Foldline connects in the background.
+
+    After a failure, a call starts the server again, at most once per turn.
+    """
 
     def __init__(
         self,
@@ -49,138 +82,173 @@ class Server:
         prefix: str,
         log: ServerLog,
         folder: Path,
-        environ: Mapping[str, str],
-        tell: Tell,
-        seconds: float = START_SECONDS,
+        environ: Environ,
+        servers: "ToolServers",
+        seconds: float,
     ) -> None:
         self.name = config.name
         self.prefix = prefix
-        """How the names of its tools begin."""
+        """Prefix of the names of the server's tools."""
         self.state: State = "not started"
         self.trouble = ""
-        """Why it is not connected, as words that follow its name."""
+        """Reason why the server is not connected.
+
+        The words follow the server's name in a sentence.
+        """
         self.offers: Mapping[str, ToolSpec] = {}
-        """Its tools, by its own names, as last listed. They stay when it is lost: it may come back."""
+        """The tools of the newest listing, by the server's own names.
+
+        They are kept after a failure.
+        """
         self._nullable: Mapping[str, frozenset[str]] = {}
-        """By tool: required arguments that are sent as `null` if a call leaves them out."""
+        """Each tool's required arguments that are sent as `null` if a call omits them."""
         self._legacy = False
-        """Whether it last spoke the protocol with a handshake: then it is not asked for a newer one."""
+        """Whether the server last used the older protocol, which has a handshake."""
         self.weight = 0
-        """What their schemas take of each request, before calibration, in tokens."""
+        """Size of the server's tool schemas in a request, in uncalibrated tokens."""
         self.resources: Sequence[Resource] = ()
-        self.prompts: Sequence[ServerPrompt] = ()
-        self.listed: Callable[[], None] = lambda: None
-        """Called when what it offers is something else than before."""
-        self.sandbox_of: SandboxOf = _outside
-        self.ask: Ask | None = None
-        """Asks the user what it wants to know; None where nobody is there."""
+        self.prompts: Sequence[Prompt] = ()
         self._mode = ""
+        """Sandboxed mode in which the server was started.
+
+        Empty if it runs outside a sandbox.
+        """
         self._box: Sandbox | None = None
-        """The sandbox it was started in, and the mode that wanted it."""
         self._config = config
         self._log = log
         self._folder = folder
         self._environ = environ
-        self._tell = tell
+        self._servers = servers
         self._seconds = seconds
         self._connection: Connection | None = None
         self._work: asyncio.Task[None] | None = None
         self._is_stale = False
-        """Whether it offers something else than was listed."""
+        """Whether the server's listing has changed since it was read."""
         self._tried = False
-        """Whether it was started again in this turn."""
-        self._told: set[str] = set()
-        """What was said already: a server that fails at every turn says so once."""
+        """Whether the server has been started again in this turn."""
+        self._messages: set[str] = set()
+        """Messages that have been shown. A repeated failure is shown only once."""
         self._may_ask = False
-        """Whether it is started at the user's word, who can sign in."""
+        """Whether the user started the server and may therefore be asked to sign in."""
         self._closed = False
 
+    def __str__(self) -> str:
+        """Return the state in words, such as `connected, 3 tools`."""
+        match self.state:
+            case "connected":
+                return f"connected, {many(len(self.offers), 'tool')}"
+            case "failed":
+                return f"failed: {self.trouble}"
+            case _:
+                return self.state
+
     @property
-    def shown(self) -> "ServerState":
-        return ServerState(self.name, self.state, self.trouble, len(self.offers), self._log.path)
+    def log(self) -> Path:
+        return self._log.path
 
     def start(self) -> None:
-        """Connect, unless it is connected or under way."""
+        """Connect to the server, unless it is connected or connecting."""
         if self.state not in ("connecting", "connected") and not self._closed:
             self.state = "connecting"
             self._work = asyncio.create_task(self._connect())
 
     def begin_turn(self) -> None:
-        """A new turn: what was lost is started again, and may be once more by a call."""
+        """Start a failed server again, and allow one more restart in this turn."""
         self._tried = False
         if self.state == "failed":
             self.start()
 
     async def settled(self) -> None:
-        """Wait until it is connected or has failed."""
+        """Wait until the server is connected or has failed."""
         if self._work is not None:
             await asyncio.wait({self._work})
 
     async def is_misplaced(self) -> bool:
-        """Whether it runs otherwise than the mode wants it now."""
-        runs = self.state in ("connecting", "connected")
-        return runs and (await self.sandbox_of(self._config))[0] != self._mode
+        """Return whether the server runs in a different sandbox than the mode requires."""
+        if self.state not in ("connecting", "connected"):
+            return False
+        mode, _ = await self._servers.sandbox_of(self._config)
+        return mode != self._mode
 
-    def kept_from(self, text: str) -> str:
-        """What the sandbox refused it, by what it said, and what can be done; empty where nothing. Reads the
-        disk."""
-        refused = self._box.refused(text) if self._box is not None else None
-        if refused is None:
+    def sandbox_hint(self, text: str) -> str:
+        """Describe the access that the sandbox denied, and give advice.
+
+        Searches the output in `text`. Returns an empty string if it shows no denied access. Blocking, because
+        it reads from disk.
+        """
+        blocked = self._box.blocked(text) if self._box is not None else None
+        if blocked is None:
             return ""
-        where = f"set sandbox, writable or hosts in [mcp.{self.name}]"
-        return f"the sandbox refused {refused.words}: {where} to allow it"
+        return BLOCKED.format(access=blocked.words, server=self.name)
 
     async def restart(self) -> None:
-        """Ends it and connects again, at the word of the user, who may be asked to sign in."""
+        """Restart the server at the user's request.
+
+        The user may be asked to sign in.
+        """
         await self._end()
-        self._told.clear()
+        self._messages.clear()
         self._may_ask = True
         self.start()
         await self.settled()
         self._may_ask = False
 
     def sign_out(self) -> bool:
-        """Forget what a sign-in left; whether there was anything. Raises OSError."""
+        """Delete the stored sign-in. Returns whether there was one.
+
+        Raises:
+            OSError: the file could not be deleted.
+        """
         return sign_out(self._log.path)
 
     async def _show_page(self, page: str) -> None:
-        opened = await open_page(page)
-        where = "in the browser, or here" if opened else "here"
-        self._tell(f"The MCP server {self.name} wants you to sign in {where}: {page}")
+        sentence = SIGN_IN_OPENED if await open_page(page) else SIGN_IN
+        self._servers.tell(sentence.format(server=self.name, page=page))
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], progress: Callable[[str], None]
+        self, tool: str, arguments: JsonObject, progress: Callable[[str], None]
     ) -> "CallToolResult":
-        """
+        """Call a tool.
+
         Raises:
-            Trouble: it is not there, is lost, or gave no answer; words that follow its name.
+            Trouble: the server is not connected, failed, or timed out.
         """
         completed = {**dict.fromkeys(self._nullable.get(tool, ())), **arguments}
-        return await self._asked(lambda connection: connection.call(tool, completed, progress))
+        return await self._send(
+            lambda connection: connection.call(tool, completed, progress)
+        )
 
     async def read(self, uri: str) -> "ReadResourceResult":
-        """What is in a resource. Raises as `call`."""
-        return await self._asked(lambda connection: connection.read(uri))
+        """Read a resource. Raises the same errors as `call`."""
+        return await self._send(lambda connection: connection.read(uri))
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> "GetPromptResult":
-        """A prompt, filled in. Raises as `call`."""
-        return await self._asked(lambda connection: connection.prompt(name, arguments))
+        """Get a prompt with its arguments filled in.
 
-    async def _asked(self, request: Callable[[Connection], Awaitable[T]]) -> T:
+        Raises the same errors as `call`.
+        """
+        return await self._send(lambda connection: connection.prompt(name, arguments))
+
+    async def _send(self, request: Callable[[Connection], Awaitable[T]]) -> T:
         while True:
             if self.state == "failed" and not self._tried:
                 self._tried = True
                 self.start()
             await self.settled()
-            if self.state == "failed" or self._connection is None or not self._connection.is_open:
-                raise Trouble(f"{self.trouble or 'is not connected'}; it is tried again at the next prompt")
+            if (
+                self.state == "failed"
+                or self._connection is None
+                or not self._connection.is_open
+            ):
+                trouble = self.trouble or NOT_CONNECTED
+                raise Trouble(RETRIED_LATER, trouble=trouble)
             try:
                 return await request(self._connection)
-            except Unreached as gone:
-                self._lost(str(gone))  # and once more, or it is said above that it is not there
-            except Gone as gone:
-                self._lost(str(gone))
-                raise Gone(f"{gone}: the call may have run in part. The next call starts it again") from None
+            except Unreached as error:
+                self._lost(str(error))  # start the server and try once more
+            except ConnectionEnded as error:
+                self._lost(str(error))
+                raise ConnectionEnded(PARTLY_RUN, error=error) from None
 
     async def aclose(self) -> None:
         self._closed = True
@@ -190,147 +258,163 @@ class Server:
         if self._work is not None and not self._work.done():
             self._work.cancel()
             await asyncio.wait({self._work})
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
-        if self._box is not None:
-            await self._box.aclose()
-        self._box, self.state = None, "not started"
+        connection = self._connection
+        self._connection = None
+        await _close(connection, self._box)
+        self._box = None
+        self.state = "not started"
 
     async def _connect(self) -> None:
         connection: Connection | None = None
         try:
             filled = self._config.filled_in(self._environ)
-            old, left, self._connection = self._connection, self._box, None
-            self._mode, self._box = await self.sandbox_of(self._config)
+            old_connection = self._connection
+            old_box = self._box
+            self._connection = None
+            self._mode, self._box = await self._servers.sandbox_of(self._config)
             show = self._show_page if self._may_ask else None
-            connection = Connection(filled, self._log, self._folder, self._box, show, legacy=self._legacy)
+            connection = Connection(
+                filled, self._log, self._folder, self._box, show, legacy=self._legacy
+            )
             self._legacy = False
             connection.changed = self._relist
-            connection.ask = partial(self.ask, self.name) if self.ask is not None else None
+            if self._servers.ask is not None:
+                connection.ask = partial(self._servers.ask, self.name)
             connection.ended = self._lost
             self._connection = connection
-            if old is not None:
-                await old.close()
-            if left is not None:
-                await left.aclose()
+            await _close(old_connection, old_box)
             listing = await connection.open(self._seconds)
         except Trouble as trouble:
             self._fail(str(trouble))
         except FoldlineError as problem:
             self._fail("", str(problem))
         else:
-            self.state, self.trouble = "connected", ""
+            self.state = "connected"
+            self.trouble = ""
             self._legacy = connection.legacy
             self._take(listing)
 
-    def _take(self, listing: Listing) -> None:
+    def _take(self, listing: ServerListing) -> None:
         before = [*self.offers.items()], self.resources, self.prompts
         self.offers, complaints = offered(self.name, self.prefix, listing)
         self._nullable = {
-            tool.name: nullable_arguments(tool.schema) for tool in listing.tools if tool.name in self.offers
+            tool.name: nullable_arguments(tool.input_schema)
+            for tool in listing.tools
+            if tool.name in self.offers
         }
-        self.resources, self.prompts = listing.resources, listing.prompts
+        self.resources = listing.resources
+        self.prompts = listing.prompts
         for complaint in complaints:
-            self._say(complaint)
+            self._notify(complaint)
         if before != ([*self.offers.items()], self.resources, self.prompts):
             self.weight = sum(map(spec_tokens, self.offers.values()))
-            self.listed()
+            self._servers.listed()
 
     def _relist(self) -> None:
-        """Asks again what it offers, as that has changed. New tools count from the next turn on."""
+        """List the server's tools again.
+
+        New tools become available in the next turn.
+        """
         self._is_stale = True
 
-        async def ask() -> None:
-            while self._is_stale and self._connection is not None and self.state == "connected":
+        async def relist() -> None:
+            while (
+                self._is_stale
+                and self._connection is not None
+                and self.state == "connected"
+            ):
                 self._is_stale = False
                 try:
                     self._take(await self._connection.listing())
                 except Trouble as trouble:
-                    self._say(f"The MCP server {self.name} {trouble}: its tools stay as they were.")
+                    self._notify(UNCHANGED.format(server=self.name, trouble=trouble))
 
         if self._work is None or self._work.done():
-            self._work = asyncio.create_task(ask())
+            self._work = asyncio.create_task(relist())
 
     def _lost(self, words: str) -> None:
         if self.state == "connected":
-            self._told.clear()  # it was well: what happens now is news
+            self._messages.clear()  # the server has worked since, so show the next failure
             self._fail(words)
 
     def _fail(self, words: str, sentence: str = "") -> None:
-        if words and (why := self.kept_from(self._log.said)):
-            words = f"{words}; {why}"
-        self.state, self.trouble = "failed", words or sentence
-        stays = " Its tools stay listed, and it is started again when one is called." if self.offers else ""
-        self._say(sentence or f"The MCP server {self.name} {words}.{stays}")
+        hint = self.sandbox_hint(self._log.text) if words else ""
+        if hint:
+            words = f"{words}; {hint}"
+        self.state = "failed"
+        self.trouble = words or sentence
+        if not sentence:
+            sentence = SENTENCE.format(server=self.name, words=words)
+            if self.offers:
+                sentence += STAYS_LISTED
+        self._notify(sentence)
 
-    def _say(self, sentence: str) -> None:
+    def _notify(self, sentence: str) -> None:
         self._log.note(sentence)
-        if sentence not in self._told and not self._closed:
-            self._told.add(sentence)
-            self._tell(sentence)
+        if sentence not in self._messages and not self._closed:
+            self._messages.add(sentence)
+            self._servers.tell(sentence)
+
+
+async def _close(connection: Connection | None, box: "Sandbox | None") -> None:
+    if connection is not None:
+        await connection.close()
+    if box is not None:
+        await box.aclose()
 
 
 class ServerTool(Tool):
-    """A tool of a server. Always of level `run`: that it is harmless is only the server's own word."""
+    """A tool offered by a server.
+
+    Its level is `run`, because a server's claim that a tool is harmless is not trusted.
+    """
 
     level = "run"
 
-    def __init__(self, spec: ToolSpec, tool: str, server: Server) -> None:
-        """`tool` is what its server calls it."""
+    def __init__(self, spec: ToolSpec, tool: str, server: ToolServer) -> None:
+        """
+        Args:
+            tool: the server's name for the tool.
+        """
         self.spec = spec
         self.server = server
         self._tool = tool
 
-    def title(self, arguments: dict[str, Any]) -> str:
-        given = json.dumps(arguments, ensure_ascii=False) if arguments else ""
-        return one_line(f"{self.server.name}: {self._tool} {given}")
+    def title(self, arguments: JsonObject) -> str:
+        argument_text = json.dumps(arguments, ensure_ascii=False) if arguments else ""
+        return escaped_line(f"{self.server.name}: {self._tool} {argument_text}")
 
-    def rules(self, arguments: dict[str, Any], cwd: Path | None = None) -> Sequence[RuleSet]:
-        """An "always" stands for this one tool, whatever it is given; or for all of its server. Nothing tells
-        where that reaches: the user's word on the tool has to do."""
+    def rules(
+        self, arguments: JsonObject, cwd: Path | None = None
+    ) -> Sequence[RuleSet]:
+        """Return a rule for this tool with any arguments, and one for all tools of its server.
+
+        There are no rules for specific arguments, because arguments do not show what a call can access.
+        """
         return ((Rule(tool=self.spec.name),), (Rule(tool=f"{self.server.prefix}*"),))
 
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutcome:
         try:
             refuse_half_characters(self.spec.name, arguments)
             result = await self.server.call(self._tool, arguments, context.output)
         except ToolFailure as failure:
             return failed(failure)
         except Trouble as trouble:
-            return failed(ToolFailure(f"The MCP server {self.server.name} {trouble}."))
+            sentence = SENTENCE.format(server=self.server.name, words=trouble)
+            return failed(ToolFailure(sentence))
         outcome = await outcome_of(result, context, self.spec.name)
-        if outcome.is_error and (why := await asyncio.to_thread(self.server.kept_from, outcome.text)):
-            return replace(outcome, text=f"{outcome.text}\n[{why}]")
+        if outcome.is_error:
+            hint = await asyncio.to_thread(self.server.sandbox_hint, outcome.text)
+            if hint:
+                return replace(outcome, text=f"{outcome.text}\n[{hint}]")
         return outcome
 
 
-MISSING = f"MCP servers are set up, and the package they need is not there: {INSTALL}."
-
-
-@dataclass(frozen=True, slots=True)
-class ServerState:
-    """The state of one server, for people."""
-
-    name: str
-    state: State
-    trouble: str
-    """Why it is not connected."""
-    tools: int
-    log: Path
-
-    def __str__(self) -> str:
-        match self.state:
-            case "connected":
-                return f"connected, {many(self.tools, 'tool')}"
-            case "failed":
-                return f"failed: {self.trouble}"
-            case _:
-                return self.state
-
-
 class ToolServers:
-    """All tool servers of an agent, started together. A turn asks for `tools` once, and keeps the answer."""
+    """All of an agent's tool servers.
+
+    A turn reads `tools` once and then keeps these tools.
+    """
 
     def __init__(
         self,
@@ -338,77 +422,90 @@ class ToolServers:
         *,
         folder: Path,
         logs: Path,
-        environ: Mapping[str, str],
+        environ: Environ,
         seconds: float = START_SECONDS,
     ) -> None:
-        """`folder` is where programs run unless they are set to run elsewhere, `logs` where their error
-        output goes. A server has `seconds` to start."""
+        """
+        Args:
+            folder: default working folder of the programs.
+            logs: folder for the error output of the programs.
+            seconds: maximum time for a server to start, in seconds.
+        """
         self.tell: Callable[[str], None] = lambda _: None
-        """Takes sentences for the user."""
+        """Shows a message to the user."""
         self.listed: Callable[[], None] = lambda: None
-        """Called when one of them offers something else than before."""
+        """Called when a server's tools, resources or prompts have changed."""
         self.sandbox_of: SandboxOf = _outside
-        beginnings = prefixes([config.name for config in configs])
+        self.ask: Ask | None = None
+        """Asks the user questions from a server, starting with the server's next start.
+
+        None if there is no user to ask.
+        """
+        tool_prefixes = prefixes([config.name for config in configs])
         self._servers = {
-            config.name: Server(
+            config.name: ToolServer(
                 config,
-                beginnings[config.name],
+                tool_prefixes[config.name],
                 ServerLog(logs / f"{_file_name(config.name)}.log"),
                 folder,
                 environ,
-                lambda text: self.tell(text),
+                self,
                 seconds,
             )
             for config in sorted(configs, key=lambda config: config.name)
         }
-        for server in self._servers.values():
-            server.listed = lambda: self.listed()
-            server.sandbox_of = lambda config: self.sandbox_of(config)
-        self._begun = False
+        self._started = False
         self._waited = False
         self._moving = asyncio.Lock()
 
     def start(self) -> None:
-        """Start them all, once; without the package `mcp`, say so."""
-        if self._begun or not self._servers:
+        """Start all servers, or warn if the `mcp` package is missing.
+
+        Further calls do nothing.
+        """
+        if self._started or not self._servers:
             return
-        self._begun = True
+        self._started = True
         if find_spec("mcp") is None:
             self._waited = True
             for server in self._servers.values():
-                server.state, server.trouble = "failed", "the package mcp is not installed"
+                server.state = "failed"
+                server.trouble = NO_PACKAGE
             self.tell(MISSING)
             return
         for server in self._servers.values():
             server.start()
 
     def begin_turn(self) -> None:
-        """A new turn: what was lost is tried again, in the background."""
-        if self._begun and find_spec("mcp") is not None:
+        """Start failed servers again, in the background."""
+        if self._started and find_spec("mcp") is not None:
             for server in self._servers.values():
                 server.begin_turn()
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The servers that a first turn should wait for. Empty from then on: who is late comes later."""
+        """Names of the servers that the first turn should wait for; empty in later turns."""
         if self._waited:
             return ()
-        return tuple(server.name for server in self._servers.values() if server.state == "connecting")
+        return tuple(
+            server.name
+            for server in self._servers.values()
+            if server.state == "connecting"
+        )
 
     async def settled(self, seconds: float) -> None:
-        """Wait so long at most until each is connected or has failed. It is waited for once only."""
+        """Wait at most `seconds` until each server is connected or has failed."""
         try:
-            async with asyncio.timeout(seconds):
-                for server in self._servers.values():
-                    await server.settled()
-        except TimeoutError:
-            pass
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    for server in self._servers.values():
+                        await server.settled()
         finally:
             self._waited = True
 
     @property
     def tools(self) -> list[Tool]:
-        """The tools offered now, by server, then by name."""
+        """The current tools, sorted by server and name."""
         return [
             ServerTool(spec, tool, server)
             for server in self._servers.values()
@@ -417,42 +514,43 @@ class ToolServers:
 
     @property
     def weight(self) -> int:
-        """What all of their tools take of each request, before calibration, in tokens."""
+        """Size of all tools' schemas in each request, in tokens before calibration."""
         return sum(server.weight for server in self._servers.values())
 
-    def ask_with(self, ask: Ask) -> None:
-        """From their next start on, somebody is there to be asked."""
-        for server in self._servers.values():
-            server.ask = ask
-
     @property
-    def by_name(self) -> Mapping[str, Server]:
+    def by_name(self) -> Mapping[str, ToolServer]:
         return self._servers
 
     @property
-    def states(self) -> list[ServerState]:
-        return [server.shown for server in self._servers.values()]
+    def states(self) -> list[ToolServer]:
+        return list(self._servers.values())
 
     async def follow_mode(self) -> None:
-        """Start those anew that have to run in the sandbox now, in another, or outside."""
+        """Restart servers that the current mode moves into or out of a sandbox."""
         async with self._moving:
-            moved = [server for server in self._servers.values() if await server.is_misplaced()]
+            moved = [
+                server
+                for server in self._servers.values()
+                if await server.is_misplaced()
+            ]
             if moved:
-                self.tell(
-                    f"Tool servers were started anew for this mode: {', '.join(each.name for each in moved)}."
-                )
+                names = ", ".join(server.name for server in moved)
+                self.tell(RESTARTED.format(names=names))
             await asyncio.gather(*(server.restart() for server in moved))
 
-    async def restart(self, name: str) -> ServerState:
-        """Restarts one server at the user's word; returns its new state."""
-        await self._servers[name].restart()
-        return self._servers[name].shown
+    async def restart(self, name: str) -> ToolServer:
+        """Restart a server at the user's request, and return the server."""
+        server = self._servers[name]
+        await server.restart()
+        return server
 
     async def aclose(self) -> None:
-        """End them all, at once; no program is left behind."""
+        """Stop all servers and their programs."""
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
 
 def _file_name(name: str) -> str:
-    plain = "".join(char if char.isalnum() or char in "-_" else "_" for char in name)[:80]
+    plain = "".join(char if char.isalnum() or char in "-_" else "_" for char in name)[
+        :80
+    ]
     return plain if plain == name else marked(plain, name)

@@ -1,4 +1,4 @@
-"""What the tools of servers are for the model: names, schemas and results every provider takes."""
+"""Converts the names, schemas and results of a server's tools into a form that every provider accepts."""
 
 import asyncio
 import base64
@@ -9,57 +9,76 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from foldline.context.digest import clip
-from foldline.context.numbers import many, some
-from foldline.context.tokens import message_tokens
+from foldline.json_text import JsonObject
 from foldline.llm.base import ToolSpec
 from foldline.protocol import ImagePart, ToolResultMessage
+from foldline.text.numbers import many, some
+from foldline.text.shorten import clip
+from foldline.view.tokens import message_tokens
 
 from ..tools import ToolContext, ToolFailure, ToolOutcome
 from ..tools.base import fitted
 from ..tools.images import image_part
 from ..tools.text import line_count, printed, sendable, sized
-from .listing import Listing
+from .listing import ServerListing, description_of
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
 
 _LONGEST_NAME = 64
-"""Characters of a function's name in OpenAI's API: `^[a-zA-Z0-9_-]{1,64}$`."""
+"""Maximum length of a function name in OpenAI's API, in characters (`^[a-zA-Z0-9_-]{1,64}$`)."""
 _LONGEST_SERVER = 24
-"""Characters of a server's part: so much is left for the tool's."""
+"""Maximum length of the server's part of a tool name, in characters."""
 _MARK = 6
-"""Hexadecimal digits that keep apart what would otherwise have one name."""
+"""Number of hash digits (hexadecimal) that are appended to distinguish equal names."""
+NO_OBJECT_SCHEMA = "its schema is not an object"
+NO_OBJECT = "its arguments are {type}, not an object"
+LONG_SCHEMA = "its schema has more than {most:,} characters"
+LARGE_SCHEMA = "its schema contains more than {most:,} subschemas"
+NO_OUTPUT = "[no output]"
+AUDIO = "[audio ({type}) is not shown]"
+LINK = "[resource {name}, {uri}{about}]"
+BINARY = "[resource {uri} ({type}) is not text and is not shown]"
+DAMAGED_IMAGE = "[an image ({type}) is damaged and is not shown]"
+LARGE_IMAGE = "[an image ({type}, {size}) cannot be shown]"
+DUPLICATES = (
+    "The MCP server {server} lists {names} more than once: only the first one is used."
+)
+BROKEN = "The MCP server {server} has {tools} that cannot be used: {names}."
 
 
 def prefixes(servers: Collection[str]) -> Mapping[str, str]:
-    """How the names of each server's tools begin: `mcp__SERVER__`.
+    """Return the prefix of each server's tool names, `mcp__SERVER__`.
 
-    A server's part neither holds nor ends in what parts it from the tool's: no two servers can have tools of
-    one name, and no tool can pass for another server's.
+    The server's part contains no `__`, so that two servers cannot have tools with the same name.
     """
-    plain = {server: re.sub(r"__+", "_", _plain(server)).strip("_") or "server" for server in servers}
-    parts = {server: part[:_LONGEST_SERVER].rstrip("_") for server, part in plain.items()}
-    count = Counter(parts.values())
-    return {
-        server: f"mcp__{part if count[part] == 1 and part == plain[server] else marked(part, server)}__"
-        for server, part in parts.items()
+    plain = {
+        server: re.sub(r"__+", "_", _plain(server)).strip("_") or "server"
+        for server in servers
     }
+    parts = {
+        server: part[:_LONGEST_SERVER].rstrip("_") for server, part in plain.items()
+    }
+    count = Counter(parts.values())
+    for server, part in parts.items():
+        if count[part] > 1 or part != plain[server]:
+            parts[server] = marked(part, server)
+    return {server: f"mcp__{part}__" for server, part in parts.items()}
 
 
 def tool_names(prefix: str, tools: Iterable[str]) -> Mapping[str, str]:
-    """The name for each tool of a server, distinct, whatever order they come in."""
-    plain = {tool: prefix + _plain(tool) for tool in tools}
-    count = Counter(plain.values())
-    # Those that had to be shortened, or are another's now, carry a mark of what they were.
-    return {
-        tool: marked(name[: _LONGEST_NAME - _MARK - 1], tool)
-        if len(name) > _LONGEST_NAME or count[name] > 1
-        else name
-        for tool, name in plain.items()
-    }
+    """Return a distinct name for each tool of a server.
+
+    The names do not depend on the order of the tools.
+    """
+    names = {tool: prefix + _plain(tool) for tool in tools}
+    count = Counter(names.values())
+    for tool, name in names.items():
+        if len(name) > _LONGEST_NAME or count[name] > 1:
+            names[tool] = marked(name[: _LONGEST_NAME - _MARK - 1], tool)
+    return names
 
 
 def _plain(name: str) -> str:
@@ -67,172 +86,256 @@ def _plain(name: str) -> str:
 
 
 def marked(name: str, original: str) -> str:
-    """A name that no other original has."""
-    return f"{name}_{hashlib.sha256(original.encode('utf-8', 'surrogatepass')).hexdigest()[:_MARK]}"
+    """Append a hash of the original name, to make the name unique."""
+    digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name}_{digest[:_MARK]}"
 
 
-Schema = dict[str, Any]
+Schema = JsonObject
 
-_BOUNDS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
-_COUNTS = frozenset(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"))
-_WORDS = frozenset(("type", "description", "enum", "default", "format", "pattern", "required", "uniqueItems"))
+_BOUNDS = frozenset(
+    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+)
+_COUNTS = frozenset(
+    ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+)
+_WORDS = frozenset(
+    (
+        "type",
+        "description",
+        "enum",
+        "default",
+        "format",
+        "pattern",
+        "required",
+        "uniqueItems",
+    )
+)
 _KEPT = _BOUNDS | _COUNTS | _WORDS
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 _MOST_TYPES = 32
-"""Alternatives of one argument that are searched for `null`."""
+"""Maximum number of alternatives in an argument's schema that are searched for `null`.
+
+Further alternatives are ignored."""
 _DEEPEST = 24
-"""Levels; what lies deeper, or refers to itself, may be anything."""
+"""Maximum nesting depth of a tool's schema.
+
+Deeper and recursive subschemas are replaced by one that allows any value.
+"""
 _LARGEST = 5_000
-"""Schemas within one, after references were put in their places."""
+"""Maximum number of subschemas in a tool's schema, after references have been resolved.
+
+A tool with more of them is not offered.
+"""
 _LONGEST_SCHEMA = 64_000
-"""Characters of one as JSON, about 16,000 tokens of each request: more than any tool needs."""
+"""Maximum length of a schema as JSON, in characters.
+
+This is about 16,000 tokens in each request. A tool with a longer schema is not offered.
+"""
 
 
 class BrokenSchema(ValueError):
-    """It is no schema of an object, or without end. The text says which, as the end of a sentence."""
+    """A schema is invalid or too large.
+
+    The message is a clause that states the reason.
+    """
 
 
 def plain_schema(schema: object) -> Schema:
-    """The schema of a tool's arguments, plain.
+    """Simplify the schema of a tool's arguments.
 
     Raises:
-        BrokenSchema: there is none that a model can be sent.
+        BrokenSchema: the schema is not valid, or too large.
     """
-    if not isinstance(schema, Mapping):
-        raise BrokenSchema("its schema is not an object")
-    plain = _Plain(schema)
-    root = plain.of(schema, 0)
+    if not isinstance(schema, dict):
+        raise BrokenSchema(NO_OBJECT_SCHEMA)
+    root = _SchemaSimplifier(schema).simplified(schema, 0)
     if root.get("type", "object") != "object":
-        raise BrokenSchema(f"its arguments are {root['type']}, not an object")
-    for word in _ALTERNATIVES:  # refused at the root: what they would demand, the server does
+        raise BrokenSchema(NO_OBJECT.format(type=root["type"]))
+    # Providers reject alternatives at the root. The server checks them itself.
+    for word in _ALTERNATIVES:
         for branch in root.pop(word, ()):
-            root["properties"] = {**branch.get("properties", {}), **root.get("properties", {})}
+            root["properties"] = {
+                **branch.get("properties", {}),
+                **root.get("properties", {}),
+            }
     properties = root.get("properties", {})
     nullable = nullable_arguments(schema)
-    required = [name for name in root.get("required", ()) if name in properties and name not in nullable]
-    described = {"description": root["description"]} if "description" in root else {}
-    extra = {key: root[key] for key in ("additionalProperties",) if key in root}
-    said = {"type": "object", **described, "properties": properties, "required": required, **extra}
-    if len(json.dumps(said, ensure_ascii=False)) > _LONGEST_SCHEMA:
-        raise BrokenSchema(f"its schema has more than {_LONGEST_SCHEMA:,} characters")
-    return said
+    required = [
+        name
+        for name in root.get("required", ())
+        if name in properties and name not in nullable
+    ]
+    plain: Schema = {"type": "object"}
+    if "description" in root:
+        plain["description"] = root["description"]
+    plain["properties"] = properties
+    plain["required"] = required
+    if "additionalProperties" in root:
+        plain["additionalProperties"] = root["additionalProperties"]
+    if len(json.dumps(plain, ensure_ascii=False)) > _LONGEST_SCHEMA:
+        raise BrokenSchema(LONG_SCHEMA.format(most=_LONGEST_SCHEMA))
+    return plain
 
 
 def nullable_arguments(schema: object) -> frozenset[str]:
-    """Required arguments that may be `null`: a model may leave them out, and the server gets `null`."""
-    if not isinstance(schema, Mapping):
+    """Return the required arguments that may be `null`.
+
+    If the model omits one of them, `null` is sent to the server.
+    """
+    if not isinstance(schema, dict):
         return frozenset()
-    plain = _Plain(schema)
-    root = plain.resolved(schema)
+    simplifier = _SchemaSimplifier(schema)
+    root = simplifier.resolved(schema)
     properties = root.get("properties")
-    if not (_is_right("required", root.get("required")) and isinstance(properties, Mapping)):
+    if not (
+        _is_valid("required", root.get("required")) and isinstance(properties, dict)
+    ):
         return frozenset()
-    return frozenset(name for name in root["required"] if plain.admits_null(properties.get(name)))
+    return frozenset(
+        name
+        for name in root["required"]
+        if simplifier.allows_null(properties.get(name))
+    )
 
 
-class _Plain:
-    def __init__(self, root: Mapping[str, Any]) -> None:
+class _SchemaSimplifier:
+    """Resolves references, and removes keywords that some providers reject."""
+
+    def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._count = 0
 
-    def of(self, schema: object, depth: int, within: frozenset[str] = frozenset()) -> Schema:
-        """`within` are the references that led here."""
+    def simplified(
+        self, schema: object, depth: int, within: frozenset[str] = frozenset()
+    ) -> Schema:
+        """Simplify a subschema.
+
+        Args:
+            depth: level of nesting.
+            within: references that led to the subschema.
+        """
         self._count += 1
         if self._count > _LARGEST:
-            raise BrokenSchema(f"its schema holds more than {_LARGEST:,} others")
-        if depth > _DEEPEST or not isinstance(schema, Mapping):
+            raise BrokenSchema(LARGE_SCHEMA.format(most=_LARGEST))
+        if depth > _DEEPEST or not isinstance(schema, dict):
             return {}
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            beside = {key: value for key, value in schema.items() if key != "$ref"}
-            found = None if reference in within else self._found(reference)
-            schema, within = {**(found or {}), **beside}, within | {reference}
+            others = {key: value for key, value in schema.items() if key != "$ref"}
+            target = {} if reference in within else self._target(reference)
+            schema = {**target, **others}
+            within |= {reference}
             if "$ref" in schema:
-                return self.of(schema, depth + 1, within)
-        plain = {key: value for key, value in schema.items() if key in _KEPT and _is_right(key, value)}
+                return self.simplified(schema, depth + 1, within)
+        plain = {
+            key: value
+            for key, value in schema.items()
+            if key in _KEPT and _is_valid(key, value)
+        }
         if "const" in schema:
             plain["enum"] = [schema["const"]]
         self._type(schema, plain)
-        if isinstance(schema.get("properties"), Mapping):
+        if isinstance(schema.get("properties"), dict):
             plain["properties"] = {
-                str(name): self.of(each, depth + 1, within) for name, each in schema["properties"].items()
+                str(name): self.simplified(value, depth + 1, within)
+                for name, value in schema["properties"].items()
             }
         extra = schema.get("additionalProperties")
         if isinstance(extra, bool):
             plain["additionalProperties"] = extra
-        elif isinstance(extra, Mapping):
-            plain["additionalProperties"] = self.of(extra, depth + 1, within)
+        elif isinstance(extra, dict):
+            plain["additionalProperties"] = self.simplified(extra, depth + 1, within)
         if plain.get("type") == "array" or "items" in schema:
-            plain["items"] = self.of(schema.get("items"), depth + 1, within)
+            plain["items"] = self.simplified(schema.get("items"), depth + 1, within)
         return self._alternatives(schema, plain, depth, within)
 
-    def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The schema; if it is a reference, what that names within the document."""
+    def resolved(self, schema: JsonObject) -> JsonObject:
+        """Return the target of a reference, or the schema itself if it is not a reference."""
         reference = schema.get("$ref")
-        return (self._found(reference) or {}) if isinstance(reference, str) else schema
+        return self._target(reference) if isinstance(reference, str) else schema
 
-    def admits_null(self, schema: object) -> bool:
-        """Whether `null` is one of the values or types that it names."""
+    def allows_null(self, schema: object) -> bool:
+        """Return whether the schema allows `null`."""
         alternatives = [schema]
-        for each in alternatives:  # grows while it is read
-            if not isinstance(each, Mapping):
+        for alternative in alternatives:  # the list grows during the loop
+            if not isinstance(alternative, dict):
                 continue
-            named = self.resolved(each)
-            types = (named.get("type"), *_listed(named.get("type")))
-            if "null" in types or None in _listed(named.get("enum")) or named.get("nullable") is True:
+            plain = self.resolved(alternative)
+            types = plain.get("type")
+            if types == "null" or "null" in _as_list(types):
                 return True
-            further = [*_listed(named.get("anyOf")), *_listed(named.get("oneOf"))]
+            if None in _as_list(plain.get("enum")) or plain.get("nullable") is True:
+                return True
+            further = _as_list(plain.get("anyOf")) + _as_list(plain.get("oneOf"))
             alternatives += further[: _MOST_TYPES - len(alternatives)]
         return False
 
-    def _type(self, schema: Mapping[str, Any], plain: Schema) -> None:
-        """A list of types without `null`, which says no more than that it may be left out."""
+    def _type(self, schema: JsonObject, plain: Schema) -> None:
+        """Convert a list of types.
+
+        Leaves out `null`, which only makes an argument optional.
+        """
         kinds = schema.get("type")
         if isinstance(kinds, list):
-            named = [kind for kind in kinds if kind in _TYPES and kind != "null"]
-            if len(named) == 1:
-                plain["type"] = named[0]
-            elif named:
-                plain["anyOf"] = [{"type": kind} for kind in named]
+            types = [kind for kind in kinds if kind in _TYPES and kind != "null"]
+            if len(types) == 1:
+                plain["type"] = types[0]
+            elif types:
+                plain["anyOf"] = [{"type": kind} for kind in types]
         elif "properties" in schema and "type" not in plain:
             plain["type"] = "object"
 
     def _alternatives(
-        self, schema: Mapping[str, Any], plain: Schema, depth: int, within: frozenset[str]
+        self,
+        schema: JsonObject,
+        plain: Schema,
+        depth: int,
+        within: frozenset[str],
     ) -> Schema:
         for word in _ALTERNATIVES:
             branches = schema.get(word)
             if not isinstance(branches, list):
                 continue
-            choices = [self.of(each, depth + 1, within) for each in branches if each != {"type": "null"}]
+            choices = [
+                self.simplified(branch, depth + 1, within)
+                for branch in branches
+                if branch != {"type": "null"}
+            ]
             if len(choices) == 1:
                 plain = {**choices[0], **plain}
             elif choices:
                 plain[word] = choices
         return plain
 
-    def _found(self, reference: str) -> Mapping[str, Any] | None:
-        """What a reference within the document names; one that leads out of it names nothing."""
-        place: object = self._root
+    def _target(self, reference: str) -> JsonObject:
+        """Return the target of a reference within the document.
+
+        Returns an empty object if the target is missing or external.
+        """
+        target: object = self._root
         if not reference.startswith("#"):
-            return None
+            return {}
         for step in reference.removeprefix("#").split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
-            place = place.get(name) if isinstance(place, Mapping) else None
-        return place if isinstance(place, Mapping) else None
+            target = target.get(name) if isinstance(target, dict) else None
+        return target if isinstance(target, dict) else {}
 
 
-def _listed(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _is_right(key: str, value: object) -> bool:
+def _is_valid(key: str, value: object) -> bool:
+    """Return whether the value of a keyword has the right type."""
     match key:
         case "type":
             return isinstance(value, str) and value in _TYPES
         case "required":
-            return isinstance(value, list) and all(isinstance(name, str) for name in value)
+            return isinstance(value, list) and all(
+                isinstance(name, str) for name in value
+            )
         case "enum":
             return isinstance(value, list) and bool(value)
         case "default":
@@ -247,119 +350,157 @@ def _is_right(key: str, value: object) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-async def outcome_of(result: "CallToolResult", context: ToolContext, name: str) -> ToolOutcome:
-    """The result of a call. What does not fit its room is in a file that the text names."""
-    answer, text = await asyncio.to_thread(_gathered, result, context.max_tokens)  # it may be megabytes
-    said = text if text.strip() else "" if answer.images else "[no output]"
-    pictures = answer.weight() if answer.images else 0
-    fits = replace(context, max_tokens=context.max_tokens - pictures)
-    shown, full = await fitted(said, fits, name)
+async def outcome_of(
+    result: "CallToolResult", context: ToolContext, name: str
+) -> ToolOutcome:
+    """Convert a call's result.
+
+    Long output is clipped and written to a file.
+    """
+    # In a thread, because the result may be large.
+    content, text = await asyncio.to_thread(_collect, result, context.max_tokens)
+    if not text.strip():
+        text = ""
+    if content.images:
+        brief = many(len(content.images), "image")
+        context = replace(context, max_tokens=context.max_tokens - content.weight())
+    elif text:
+        brief = many(line_count(text), "line")
+    else:
+        brief = "no output"
+        text = NO_OUTPUT
+    text, full = await fitted(text, context, name)
     if result.is_error:
         brief = "failed ✗"
-    elif answer.images:
-        brief = many(len(answer.images), "image")
-    else:
-        brief = many(line_count(text), "line") if text.strip() else "no output"
     return ToolOutcome(
-        shown, is_error=bool(result.is_error), brief=brief, full_output=full, images=tuple(answer.images)
+        text,
+        is_error=bool(result.is_error),
+        brief=brief,
+        full_output=full,
+        images=tuple(content.images),
     )
 
 
-def _gathered(result: "CallToolResult", room: int) -> tuple["_Answer", str]:
-    """All parts of a result, and its texts as a terminal would have left them."""
-    answer = _Answer(room)
+def _collect(result: "CallToolResult", room: int) -> tuple["_ResultContent", str]:
+    """Return the parts of a result, and its text without terminal sequences."""
+    content = _ResultContent(room)
     for block in result.content:
-        answer.add(block)
-    if not answer.texts and not answer.images and result.structured_content is not None:
-        # Beside texts it says the same once more (MCP, "Structured Content").
-        answer.texts.append(json.dumps(result.structured_content, ensure_ascii=False, indent=1))
-    return answer, printed("\n".join(answer.texts).encode("utf-8", "replace"))
+        content.add(block)
+    if (
+        not content.texts
+        and not content.images
+        and result.structured_content is not None
+    ):
+        # Structured content would only repeat any other content (MCP, "Structured Content").
+        content.texts.append(
+            json.dumps(result.structured_content, ensure_ascii=False, indent=1)
+        )
+    return content, printed("\n".join(content.texts).encode("utf-8", "replace"))
 
 
 @dataclass
-class _Answer:
+class _ResultContent:
+    """The text and images of a result."""
+
     room: int
-    """Estimated tokens for all of it."""
+    """Maximum total size of all images, in estimated tokens."""
     texts: list[str] = field(default_factory=list)
     images: list[ImagePart] = field(default_factory=list)
 
     def add(self, block: "ContentBlock") -> None:
-        from mcp.types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+        from mcp.types import (
+            AudioContent,
+            EmbeddedResource,
+            ImageContent,
+            ResourceLink,
+            TextContent,
+        )
 
         match block:
             case TextContent():
                 self.texts.append(block.text)
             case ImageContent():
-                self._picture(block.mime_type, block.data)
+                self._add_image(block.mime_type, block.data)
             case AudioContent():
-                self.texts.append(f"[a sound, {block.mime_type}, is not shown]")
+                self.texts.append(AUDIO.format(type=block.mime_type))
             case ResourceLink():
                 about = f": {block.description}" if block.description else ""
-                self.texts.append(f"[resource {block.name}, {block.uri}{about}]")
+                link = LINK.format(name=block.name, uri=block.uri, about=about)
+                self.texts.append(link)
             case EmbeddedResource():
-                self._resource(block)
+                self._add_resource(block)
 
-    def _resource(self, block: "EmbeddedResource") -> None:
+    def _add_resource(self, block: "EmbeddedResource") -> None:
         from mcp.types import TextResourceContents
 
         resource = block.resource
         if isinstance(resource, TextResourceContents):
             self.texts.append(f"[resource {resource.uri}]\n{resource.text}")
         elif (resource.mime_type or "").startswith("image/"):
-            self._picture(resource.mime_type or "", resource.blob)
+            self._add_image(resource.mime_type or "", resource.blob)
         else:
             kind = resource.mime_type or "of an unknown type"
-            self.texts.append(f"[resource {resource.uri}, {kind}, is not text and not shown]")
+            self.texts.append(BINARY.format(uri=resource.uri, type=kind))
 
-    def _picture(self, media_type: str, data: str) -> None:
+    def _add_image(self, media_type: str, data: str) -> None:
         try:
             image = image_part(base64.b64decode(data, validate=True), "this")
         except (binascii.Error, ValueError):
-            self.texts.append(f"[a picture, {media_type}, is damaged and not shown]")
+            self.texts.append(DAMAGED_IMAGE.format(type=media_type))
             return
         except ToolFailure as failure:
             self.texts.append(f"[{failure}]")
             return
         if image is None or self.weight(image) > self.room:
-            self.texts.append(f"[a picture, {media_type}, {sized(len(data) * 3 // 4)}, cannot be shown]")
+            size = sized(len(data) * 3 // 4)
+            self.texts.append(LARGE_IMAGE.format(type=media_type, size=size))
         else:
             self.images.append(image)
 
     def weight(self, *more: ImagePart) -> int:
-        """Estimated tokens of all pictures, with these."""
-        return message_tokens(ToolResultMessage(call_id="", name="", parts=(*self.images, *more)))
+        """Return the total size of all images and of `more`, in estimated tokens."""
+        return message_tokens(
+            ToolResultMessage(call_id="", name="", parts=(*self.images, *more))
+        )
 
 
 _LONGEST_DESCRIPTION = 1024
-"""Characters of a description: what several OpenAI-compatible servers take at most."""
+"""Maximum length of a description, in characters.
+
+Longer ones are clipped, because some OpenAI-compatible servers reject them.
+"""
 
 
-def offered(server: str, prefix: str, listing: Listing) -> tuple[dict[str, ToolSpec], list[str]]:
-    """The tools that can be offered, by the server's own names, in the order of ours, which begin with
-    `prefix`; and a sentence for what is wrong with others."""
+def offered(
+    server: str, prefix: str, listing: ServerListing
+) -> tuple[dict[str, ToolSpec], list[str]]:
+    """Return the usable tools, and messages about the others.
+
+    The usable tools are keyed by the server's names for them, and ordered by Foldline's, which begin with
+    `prefix`.
+    """
     names = tool_names(prefix, (tool.name for tool in listing.tools))
-    found: dict[str, tuple[str, ToolSpec]] = {}
-    twice: list[str] = []
+    specs: dict[str, ToolSpec] = {}
+    duplicates: list[str] = []
     broken = list(listing.broken)
     for tool in listing.tools:
-        name = names[tool.name]
-        if name in found:
-            twice.append(tool.name)
+        if tool.name in specs:
+            duplicates.append(tool.name)
             continue
         try:
-            schema = plain_schema(tool.schema)
+            schema = plain_schema(tool.input_schema)
         except BrokenSchema as problem:
             broken.append(f"{tool.name} ({problem})")
             continue
-        description = clip(sendable(tool.description).strip(), _LONGEST_DESCRIPTION)
-        found[name] = tool.name, ToolSpec(name, description, schema)
+        description = clip(sendable(description_of(tool)).strip(), _LONGEST_DESCRIPTION)
+        specs[tool.name] = ToolSpec(names[tool.name], description, schema)
     complaints = []
-    if twice:
-        complaints.append(
-            f"The MCP server {server} lists {some(twice, 3)} twice: the first of that name is used."
-        )
+    if duplicates:
+        names_text = some(duplicates, 3)
+        complaints.append(DUPLICATES.format(server=server, names=names_text))
     if broken:
+        tools = many(len(broken), "tool")
         complaints.append(
-            f"The MCP server {server} has {many(len(broken), 'tool')} that cannot be used: {some(broken, 3)}."
+            BROKEN.format(server=server, tools=tools, names=some(broken, 3))
         )
-    return dict(found[name] for name in sorted(found)), complaints
+    return dict(sorted(specs.items(), key=lambda item: item[1].name)), complaints

@@ -1,6 +1,18 @@
-"""The agent's tools: they read, search, change files and run commands, each a `Tool`."""
+"""The agent's tools, which read, search and change files, run commands and fetch pages.
 
-from .base import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome, failed
+Each one is a `Tool`.
+"""
+
+from .base import (
+    Arguments,
+    BaseTool,
+    FileMemory,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutcome,
+    failed,
+)
 from .bash import BashTool, JobsTool
 from .files import EditTool, ReadTool, WriteTool
 from .history import TodoTool
@@ -23,7 +35,7 @@ __all__ = [
 
 
 def default_tools() -> tuple[Tool, ...]:
-    """The tools every session has, in the order of a request."""
+    """Return the tools that every session has, in the order in which requests list them."""
     return (
         ReadTool(),
         WriteTool(),

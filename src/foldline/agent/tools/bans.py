@@ -1,7 +1,7 @@
-"""Bans of an agent's file, `Bash(git push *)`: whether a command line is, or may be, a banned command.
+"""Checks a command line against the bans in an agent's file, for example `Bash(git push *)`.
 
-A command that cannot be determined is banned. A ban stops a model that means well, in whatever spelling: a
-script that the command starts may run what it likes. Pure.
+If it is unclear which program a command runs, the command is banned. A ban recognises a command in any
+spelling. It does not recognise commands that a script runs. All functions are pure.
 """
 
 import re
@@ -10,14 +10,29 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import takewhile
 
-from foldline.context.digest import clip
+from foldline.text.harmless import escaped_line
+from foldline.text.shorten import clip
 
 from .known_commands import leading_words
 from .shell_syntax import SimpleCommand, Word, read
-from .text import one_line
 
-_SHELLS = frozenset(("ash", "bash", "dash", "eval", "fish", "ksh", "sh", "ssh", "su", "trap", "watch", "zsh"))
-"""Run their words as command lines of their own."""
+_SHELLS = frozenset(
+    (
+        "ash",
+        "bash",
+        "dash",
+        "eval",
+        "fish",
+        "ksh",
+        "sh",
+        "ssh",
+        "su",
+        "trap",
+        "watch",
+        "zsh",
+    )
+)
+"""Programs that run their arguments or their input as command lines."""
 _STARTERS = _SHELLS | frozenset(
     re.findall(
         r"\w+",
@@ -25,15 +40,24 @@ _STARTERS = _SHELLS | frozenset(
         "time timeout xargs",
     )
 )
-"""Run what their words name."""
+"""Programs that start another program, which is named in their arguments."""
 _FED_STARTERS = frozenset(("parallel", "xargs"))
-"""Read more words for it from their input."""
+"""Programs that start a command and append words from their input to it."""
 _RENAMERS = frozenset(("alias", "hash", "enable"))
-"""Builtins of bash that give a name another meaning."""
+"""Bash builtins that redefine a name."""
 _GIT_VALUES = frozenset(
-    ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix", "--attr-source")
+    (
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--config-env",
+        "--super-prefix",
+        "--attr-source",
+    )
 )
-"""Global options of git that take the next word: git(1)."""
+"""Git's global options whose value is the next word (see git(1))."""
 _GIT_COMMANDS = frozenset(
     re.findall(
         r"\S+",
@@ -48,158 +72,219 @@ _GIT_COMMANDS = frozenset(
         """,
     )
 )
-"""Git's own commands that do what they are called: no alias takes their place. Any other may be an alias, an
-extension, or plumbing that does the work of one of these."""
+"""Git commands that no alias can replace.
+
+Any other command may be an alias, an extension, or a plumbing command that has the effect of one of these.
+"""
 _SAME_COMMANDS = {"annotate": "blame", "stage": "add", "whatchanged": "log"}
-_NAMED = "this command runs it"
+NAMED = "this command runs it"
+UNREADABLE = "this command is too long or too complex to be checked: make it shorter, or split it"
+REDEFINES = "`{program}` may give a name another meaning"
+SHELL_INPUT = "`{program}` reads its commands from elsewhere"
+UNKNOWN_WORDS = "the words that `{program}` gets are not known"
+GIT_ALIAS = "`git {command}` may do the same"
+UNKNOWN_OUTPUT = "its output may be the command"
+UNKNOWN_WORD = "the value of `{word}` is not known"
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _TOKEN = re.compile(r"[\w./@%+-]+")
 _STDIN = re.compile(r"\s-(?=\s+<<)")
-"""The argument `-` before a here-document, which the grammar (tree-sitter-bash 0.25) has no node for."""
+"""Matches the argument `-` before a here-document.
+
+The grammar (tree-sitter-bash 0.25) has no node for it.
+"""
 _GLOB = re.compile(r"[*?\[]")
 _IN_A_FOLDER = re.compile(r'"\$\{?\w+\}?"?(?:/[\w.+-]+)*/([\w.+-]+)"?')
-"""A program in a folder that a quoted variable names: `"$VENV/bin/pytest"`."""
+"""Matches a program's path that begins with a quoted variable, such as `"$VENV/bin/pytest"`."""
 
 
 @lru_cache(64)
 def why_banned(ban: str, command: str) -> str:
-    """Why a command line is banned, as the end of a sentence; empty if it is not.
+    """Return why a command line is banned, as a clause.
+
+    Returns an empty string if it is allowed.
+
+    Blocking, up to 0.3 s: do not call it on the event loop.
 
     Args:
-        ban: a program and the words after it, `git push *` or `git push:*`.
-
-    May take 0.3 s: call it off the event loop.
+        ban: a program and the words after it, such as `git push *` or `git push:*`.
     """
     banned = ban.replace(":*", " *").removesuffix(" *").split()
     reading = read(_STDIN.sub(" ", command))
     if reading is None:
-        return "this command is too long or too unusual to be checked: make it shorter, or split it"
-    rest = " ".join(word.text for word in reading.others)
-    reasons = (_reason(banned, each, is_kept=bool(reading.writes)) for each in reading.commands)
-    return next(filter(None, reasons), "") or _in_text(banned, rest)
+        return UNREADABLE
+    for simple_command in reading.commands:
+        if reason := _reason(banned, simple_command, writes_file=bool(reading.writes)):
+            return reason
+    return _in_text(banned, " ".join(word.text for word in reading.others))
 
 
-def _reason(banned: Sequence[str], command: SimpleCommand, *, is_kept: bool) -> str:
-    """Why a simple command is banned. `is_kept`: what it prints may end up in a script."""
+def _reason(banned: Sequence[str], command: SimpleCommand, *, writes_file: bool) -> str:
+    """Return why a simple command is banned.
+
+    Returns an empty string if it is allowed.
+
+    Args:
+        writes_file: whether the command line writes a file, which may be a script.
+    """
     words = command.words
-    if leading_words(command) and not is_kept:
-        return _at(banned, words, 0)  # it starts no other program
-    first = _name(words[0])
-    if first is None:
-        return _untold(words[0])
-    if first in _RENAMERS:
-        return f"what `{first}` makes of names is not known"
-    starts = first in _STARTERS or any(word.text.startswith(("-exec", "-ok")) for word in words)
-    for place, word in enumerate(words):
+    if leading_words(command) and not writes_file:
+        return _at(banned, words, 0)  # a known command starts no other program
+    program = _name(words[0])
+    if program is None:
+        return _unknown(words[0])
+    if program in _RENAMERS:
+        return REDEFINES.format(program=program)
+    starts = program in _STARTERS or any(
+        word.text.startswith(("-exec", "-ok")) for word in words
+    )
+    for index, word in enumerate(words):
         name = _name(word)
-        if starts and name is None and not _is_argument(words, place):
-            return _untold(word)
-        reason = _at(banned, words, place)
+        if starts and name is None and not _is_argument(words, index):
+            return _unknown(word)
+        reason = _at(banned, words, index)
         if not reason and name in _SHELLS and (starts or command.is_fed):
-            reason = _in_shell(banned, words[place:])
-        if not reason and place:
+            reason = _in_shell(banned, words[index:])
+        if not reason and index:
             reason = _in_text(banned, word.text)
         if reason:
             return reason
     return ""
 
 
-def _is_argument(words: Sequence[Word], place: int) -> bool:
-    """Whether an unclear word is no program: `A=$B` of `env`; or `{}` of `find` and `xargs`, after one."""
-    before, text = words[place - 1].text, words[place].text
+def _is_argument(words: Sequence[Word], index: int) -> bool:
+    """Return whether an unclear word cannot be the name of a program.
+
+    Examples are `A=$B` after `env`, and `{}` after the program that `find` or `xargs` starts.
+    """
+    before = words[index - 1].text
+    text = words[index].text
     if text == "{}":
         return before == "-I" or not before.startswith(("-", "{}"))
     return text == "-I{}" or _ASSIGNED.match(text) is not None
 
 
 def _in_shell(banned: Sequence[str], words: Sequence[Word]) -> str:
-    """Why a shell with these words is banned."""
+    """Return why starting a shell with these arguments is banned.
+
+    Returns an empty string if it is allowed.
+    """
     lines = [word for word in words[1:] if not word.text.startswith(("-", "+"))]
     if not lines:
-        return f"`{words[0].text}` reads its commands from elsewhere"
-    return next(filter(None, (why_banned(" ".join(banned), line.text) for line in lines)), "")
+        return SHELL_INPUT.format(program=words[0].text)
+    reasons = (why_banned(" ".join(banned), line.text) for line in lines)
+    return next(filter(None, reasons), "")
 
 
 def _in_text(banned: Sequence[str], text: str) -> str:
-    """Why a text is banned that a program may run: `import os; os.system('git push')`."""
+    """Return why a string that a program may execute is banned, for example `os.system('git push')`."""
     tokens = [Word(token) for token in _TOKEN.findall(text)]
-    if len(tokens) < 2:
-        return ""
-    return _NAMED if any(_at(banned, tokens, place) == _NAMED for place in range(len(tokens))) else ""
+    if len(tokens) > 1 and any(
+        _at(banned, tokens, index) == NAMED for index in range(len(tokens))
+    ):
+        return NAMED
+    return ""
 
 
-def _at(banned: Sequence[str], words: Sequence[Word], place: int) -> str:
-    """Why the program at this place, with the words after it, is banned."""
+def _at(banned: Sequence[str], words: Sequence[Word], index: int) -> str:
+    """Return why the program at this index is banned.
+
+    The words after it are its arguments. Returns an empty string if it is allowed.
+    """
     program = banned[0].rpartition("/")[2].casefold()
-    name = _name(words[place]) or ""
-    first = []
+    name = _name(words[index]) or ""
+    arguments = list(words[index + 1 :])
     if name.startswith("git-") and program == "git":
-        first = [Word(name.removeprefix("git-"))]
+        arguments.insert(0, Word(name.removeprefix("git-")))
         name = "git"
     if not name or not fnmatchcase(name, program):
         return ""
     if len(banned) == 1:
-        return _NAMED
-    rest = [*first, *words[place + 1 :]]
-    reason = _git_reason(banned[1:], rest) if name == "git" else _words_reason(banned[1:], rest)
-    is_open = len(rest) < len(banned) - 1 and any(_name(word) in _FED_STARTERS for word in words[:place])
-    return reason or (f"which words `{name}` is given is not known" if is_open else "")
+        return NAMED
+    find_reason = _git_reason if name == "git" else _words_reason
+    reason = find_reason(banned[1:], arguments)
+    if reason or len(arguments) >= len(banned) - 1:
+        return reason
+    if any(_name(word) in _FED_STARTERS for word in words[:index]):
+        return UNKNOWN_WORDS.format(program=name)
+    return ""
 
 
 def _git_reason(banned: Sequence[str], words: Sequence[Word]) -> str:
-    """Why git with these words is banned: its command stands behind its global options."""
+    """Return why git is banned with these arguments, skipping its global options."""
     if banned[0].startswith("-"):
         return _words_reason(banned, words)
     pending = list(words)
     while pending and pending[0].text.startswith("-"):
-        taken = 2 if pending[0].text in _GIT_VALUES else 1
-        del pending[:taken]
+        count = 2 if pending[0].text in _GIT_VALUES else 1
+        del pending[:count]
     if not pending:
         return ""
-    command, *rest = pending
+    command, *arguments = pending
     if _is_unclear(command):
-        return _untold(command)
+        return _unknown(command)
     name = _SAME_COMMANDS.get(command.text, command.text)
     if fnmatchcase(name, _SAME_COMMANDS.get(banned[0], banned[0])):
-        return _words_reason(banned[1:], rest) if banned[1:] else _NAMED
-    return "" if name in _GIT_COMMANDS else f"`git {_shown(command)}` may do the same"
+        return _words_reason(banned[1:], arguments) if banned[1:] else NAMED
+    if name in _GIT_COMMANDS:
+        return ""
+    return GIT_ALIAS.format(command=_shown(command))
 
 
 def _words_reason(banned: Sequence[str], words: Sequence[Word]) -> str:
-    """Why a program is banned with these words: all the banned ones are among them, the plain ones in order;
-    or so they may be."""
+    """Return why a program is banned with these arguments.
+
+    Returns an empty string if it is allowed. The program is banned if all banned words occur, or may occur,
+    among the arguments. Options may be in any order. The other words must be in the order of the ban.
+    """
     options = [word for word in banned if word.startswith("-")]
     plain = [word for word in banned if not word.startswith("-")]
     pending = iter(words)
-    if all(_has_option(option, words) for option in options) and all(
-        any(_is_same(word.text, wanted) for word in pending) for wanted in plain
+    has_options = all(_has_option(option, words) for option in options)
+    if has_options and all(
+        any(_is_same(word.text, name) for word in pending) for name in plain
     ):
-        return _NAMED
-    if not options and len(plain) == 1:  # the command of a program that has several: it comes first
-        words = [*takewhile(lambda word: _is_unclear(word) or word.text.startswith("-"), words)]
+        return NAMED
+    if not options and len(plain) == 1:  # a subcommand, which only options can precede
+        words = list(
+            takewhile(
+                lambda word: _is_unclear(word) or word.text.startswith("-"), words
+            )
+        )
     unclear = next(filter(_is_unclear, words), None)
-    return _untold(unclear) if unclear else ""
+    return _unknown(unclear) if unclear else ""
 
 
 def _is_same(text: str, banned: str) -> bool:
-    """Whether a word is the banned one, also if the program takes abbreviations: `npm pub`."""
-    return fnmatchcase(text, banned) or (len(text) > 1 and text.isalpha() and banned.startswith(text))
+    """Return whether a word matches the banned word or abbreviates it, as in `npm pub`."""
+    if fnmatchcase(text, banned):
+        return True
+    return len(text) > 1 and text.isalpha() and banned.startswith(text)
 
 
 def _has_option(banned: str, words: Sequence[Word]) -> bool:
-    """Whether an option is among the words in one of its spellings: `-rf`, `-fr`, `-r -f`, `--recursive`."""
-    options = [word.text.partition("=")[0] for word in words if word.text.startswith("-")]
+    """Return whether an option is given in any spelling: `-rf`, `-r -f` or `--recursive`."""
+    options = [
+        word.text.partition("=")[0] for word in words if word.text.startswith("-")
+    ]
     long = [option for option in options if option.startswith("--")]
-    letters = set("".join(option[1:] for option in options if option not in long).replace("R", "r"))
+    letters = set(
+        "".join(option[1:] for option in options if option not in long).replace(
+            "R", "r"
+        )
+    )
     if banned in options:
         return True
     if banned.startswith("--"):
-        return banned[2:3] in letters or any(option != "--" and banned.startswith(option) for option in long)
-    return letters.union(option[2:3] for option in long).issuperset(banned[1:].replace("R", "r"))
+        return banned[2:3] in letters or any(
+            option != "--" and banned.startswith(option) for option in long
+        )
+    return letters.union(option[2:3] for option in long).issuperset(
+        banned[1:].replace("R", "r")
+    )
 
 
 def _name(word: Word) -> str | None:
-    """The name of the program that a word would start; None if it cannot be determined."""
+    """Return the name of the program that a word would start, if it can be determined."""
     text = word.text
     if _is_unclear(word):
         in_folder = _IN_A_FOLDER.fullmatch(text)
@@ -210,12 +295,16 @@ def _name(word: Word) -> str | None:
 
 
 def _is_unclear(word: Word) -> bool:
-    return word.kind in ("unclear", "output") or (word.kind == "pattern" and bool(_GLOB.search(word.text)))
+    return word.kind in ("unclear", "output") or (
+        word.kind == "pattern" and bool(_GLOB.search(word.text))
+    )
 
 
-def _untold(word: Word) -> str:
-    return f"what `{_shown(word)}` stands for is not known" if word.text else "its output may be the command"
+def _unknown(word: Word) -> str:
+    if not word.text:
+        return UNKNOWN_OUTPUT
+    return UNKNOWN_WORD.format(word=_shown(word))
 
 
 def _shown(word: Word) -> str:
-    return clip(one_line(word.text), 60)
+    return clip(escaped_line(word.text), 60)

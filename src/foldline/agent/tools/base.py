@@ -1,4 +1,7 @@
-"""What a tool is: a name and a schema for the model, a level for approvals, a run that does not raise."""
+"""The base classes of all tools.
+
+They define a tool's schema for the model and its level for approvals.
+"""
 
 import asyncio
 import hashlib
@@ -11,50 +14,66 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from foldline.context.clip import fits
-from foldline.context.numbers import many
-from foldline.context.tokens import estimate_tokens
 from foldline.data import real_path
 from foldline.files import make_private, write_new
+from foldline.json_text import JsonObject
 from foldline.llm.base import ToolSpec
-from foldline.protocol import FileTouch, FoldlineError, ImagePart, Rule, ToolResultMessage
+from foldline.memory.clip import fits
+from foldline.protocol import (
+    FileTouch,
+    FoldlineError,
+    ImagePart,
+    Rule,
+    ToolResultMessage,
+)
+from foldline.text.harmless import escaped_line
+from foldline.text.numbers import many
+from foldline.view.tokens import estimate_tokens
 
 from ..api_keys import Mask
 from ..approvals import Level
+from ..confinement import BlockedAccess, CommandSandbox
+from ..sandbox_acting import ActingEntry
 from .jobs import Jobs
-from .text import (
-    FullText,
-    clipped,
-    line_count,
-    lines_from,
-    one_line,
-    sendable,
-    with_notes,
-)
-
-if TYPE_CHECKING:
-    from ..sandbox import Refused, Sandbox
-    from ..sandbox_acting import ActingEntry
+from .text import FullText, clipped, line_count, lines_from, sendable, with_notes
 
 T = TypeVar("T")
 
+HALF_CHARACTER = (
+    "{tool} was not run: its arguments contain half a character (a lone surrogate)."
+)
+BAD_ARGUMENTS = "{tool} was not run: {problems}. Its arguments: {arguments}."
+MISSING = "the argument `{name}` is missing"
+UNKNOWN = "there is no argument `{name}`"
+WRONG = "`{name}` is wrong ({message})"
+FAILED = "{tool} failed: {problem}."
+RECORDING_ENDS = "The recording ends here: the demo runs no tools."
+NO_PATH = (
+    "The path is empty or contains a NUL character: pass the path of a file or folder."
+)
+NO_HOME = "{path}: there is no such home folder. Pass the full path."
+BEYOND_END = "{title} has only {lines}: line {line} does not exist."
+
 
 class ToolFailure(FoldlineError):
-    """A call that could not be done: one sentence for the model."""
+    """Raised if a call fails. The message is one sentence for the model."""
 
-    def __init__(self, sentence: str, brief: str = "failed ✗") -> None:
-        super().__init__(sentence)
+    def __init__(
+        self, sentence: str, brief: str = "failed ✗", **values: object
+    ) -> None:
+        super().__init__(sentence, **values)
         self.brief = brief
 
 
 class FileMemory:
-    """Digests of files as our tools last read or wrote them, so that no edit overwrites a change nobody saw.
+    """Remembers which content of each file the model knows, as digests.
 
-    `lock` is held from reading a file to replacing it, so that two edits in one step do not lose one another.
+    This prevents an edit from overwriting a change that the model has not read. `lock` is held from the time
+    a file is read until it has been replaced, so that two edits in one step cannot overwrite each other.
     """
 
     def __init__(self) -> None:
@@ -62,7 +81,10 @@ class FileMemory:
         self.lock = threading.RLock()
 
     async def settled(self) -> None:
-        """Wait for the tool that is writing a file, if one is: when it is cancelled, its thread runs on."""
+        """Wait until no tool is writing a file.
+
+        This is needed because the thread of a cancelled tool keeps running.
+        """
         await asyncio.to_thread(self._wait)
 
     def _wait(self) -> None:
@@ -70,7 +92,11 @@ class FileMemory:
             pass
 
     def remember(self, path: Path, content: bytes | None) -> None:
-        """Remember what the model knows of a file. None: it knows an older content that was not kept."""
+        """Remember which content of a file the model knows.
+
+        Args:
+            content: None if the model knows an older version, whose content is not available.
+        """
         self._digests[real_path(path)] = b"" if content is None else _digest(content)
 
     def knows(self, path: Path) -> bool:
@@ -80,9 +106,9 @@ class FileMemory:
         self._digests.pop(real_path(path), None)
 
     def is_stale(self, path: Path, content: bytes) -> bool:
-        """Whether the file was seen before, and with other content."""
-        seen = self._digests.get(real_path(path))
-        return seen is not None and seen != _digest(content)
+        """Return whether the content of a file differs from the content that the model knows."""
+        digest = self._digests.get(real_path(path))
+        return digest is not None and digest != _digest(content)
 
 
 def _digest(content: bytes) -> bytes:
@@ -91,7 +117,10 @@ def _digest(content: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """What came of a call. The model sees `text` and `images`; the rest is for people and the file lists."""
+    """The result of a call.
+
+    The model gets `text` and `images`. The other fields are for the screen and the file lists.
+    """
 
     text: str
     is_error: bool = False
@@ -99,128 +128,144 @@ class ToolOutcome:
     files: tuple[FileTouch, ...] = ()
     diff: str | None = None
     full_output: str | None = None
-    """Path of a file with the whole output, where `text` has only a piece of it."""
+    """Path of a file with the full output. None if `text` is not clipped."""
     images: tuple[ImagePart, ...] = ()
-    refused: "Refused | None" = None
-    """What the sandbox kept a command from that failed."""
-    made: "tuple[ActingEntry, ...]" = ()
-    """What acts by itself, and the command made."""
+    refused: BlockedAccess | None = None
+    """Access that the sandbox denied, if the command failed because of that."""
+    made: tuple[ActingEntry, ...] = ()
+    """Created files that other programs run automatically, such as Git hooks (see `paths`)."""
     child: str | None = None
-    """Id of the child session that a subagent worked in."""
+    """Id of the subagent's session, if the call started a subagent."""
     seconds: float | None = None
-    """How long it took, once that is known."""
+    """Duration of the call. None until it is known."""
 
 
 @dataclass
 class ToolContext:
-    """Where and within what limits a call runs."""
+    """The folders, limits and services that one call may use."""
 
     cwd: Path
     output: Callable[[str], None]
-    """Takes output as it comes, for the screen; called on the event loop."""
+    """Shows output as it arrives. Must be called on the event loop."""
     max_tokens: int
-    """Room for the result, in estimated tokens."""
+    """Maximum size of the result, in estimated tokens."""
     spill_dir: Path
-    """Where whole outputs are kept when the model gets a piece."""
+    """Folder for the full text of clipped outputs."""
     call_id: str = ""
     known_files: FileMemory = field(default_factory=FileMemory)
     jobs: Jobs = field(default_factory=Jobs)
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Addresses of hosts, as they were when the call was allowed: no others are connected to."""
-    led_to: dict[Path, Path] = field(default_factory=dict)
-    """Where paths led, links followed, when the call was allowed: nothing else is opened. See `real`."""
-    box: "Sandbox | None" = None
-    """The sandbox that programs run in; None where they run outside of any."""
+    """Addresses of each host at the time of approval.
+
+    The tool connects only to these.
+    """
+    real_paths: dict[Path, Path] = field(default_factory=dict)
+    """Resolved paths at the time of approval. The tool opens only these; see `real`."""
+    box: CommandSandbox | None = None
+    """The sandbox in which programs run, if any."""
     readable: Sequence[Path] = ()
-    """Folders outside the working folder that may be read without a question: those of skills."""
+    """Folders of skills, which may be read without approval."""
     mask: Mask = field(default_factory=Mask)
-    """Takes our keys out of a text. What is cut to its room goes through it first: half a key is none."""
-    before_change: Callable[[Path, Path, bytes | None, bytes | None], None] = lambda *_: None
-    """Called in the tool's thread right before a file is changed, with its path, where that leads, what it
-    holds (None: there is none) and what it will hold. Raises ToolFailure where that could not be recorded:
-    then nothing is changed."""
+    """Removes API keys from text. Apply it before clipping, which could split a key."""
+    before_change: Callable[[Path, Path, bytes | None, bytes | None], None] = (
+        lambda *_: None
+    )
+    """Records a change just before a file is written.
+
+    Called in the tool's thread. Takes the path, the resolved path, the old content (None if the file is new)
+    and the new content. Raises ToolFailure if the change cannot be recorded, so that the file is not changed.
+    """
 
     def real(self, path: Path) -> Path:
-        """Where a path leads: of one call always the same, whatever becomes of the links in it.
+        """Resolve a path.
+
+        The result stays the same during this call, even if links change.
 
         Raises:
-            OSError: a link on the way may not be looked into, or no file can have this name.
+            OSError: a link cannot be read, or the name is not valid for a file.
         """
-        if path not in self.led_to:
-            self.led_to[path] = Path(real_path(path))
-        return self.led_to[path]
+        if path not in self.real_paths:
+            self.real_paths[path] = Path(real_path(path))
+        return self.real_paths[path]
 
 
 def failed(failure: ToolFailure) -> ToolOutcome:
-    """The outcome of a call that could not be done."""
+    """Return the outcome of a failed call."""
     return ToolOutcome(sendable(str(failure)), is_error=True, brief=failure.brief)
 
 
-def refuse_half_characters(name: str, arguments: dict[str, Any]) -> None:
-    """
+def refuse_half_characters(name: str, arguments: JsonObject) -> None:
+    """Reject arguments with a lone surrogate, which cannot be encoded as JSON.
+
     Raises:
-        ToolFailure: an argument holds a lone surrogate, which no JSON of ours may.
+        ToolFailure: an argument contains one.
     """
     try:
         json.dumps(arguments, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        sentence = f"{name} was not run: its arguments hold half a character (a lone surrogate)."
-        raise ToolFailure(sentence, brief="bad arguments ✗") from None
+        raise ToolFailure(HALF_CHARACTER, "bad arguments ✗", tool=name) from None
 
 
 RuleSet = tuple[Rule, ...]
-"""Rules that cover a call together."""
+"""Rules that cover a call only if all of them are granted."""
 
 
 class Tool(ABC):
-    """A tool the agent offers the model."""
+    """A tool that the agent offers to the model."""
 
     spec: ToolSpec
     level: Level = "read"
     in_sandbox: bool = False
-    """Whether what it starts runs in the sandbox, where the mode says so."""
+    """Whether the tool's programs run in the sandbox in sandboxed modes."""
     at_once: bool = False
-    """Whether calls of it that stand together in an answer run at the same time."""
+    """Whether adjacent calls of this tool in one answer run concurrently."""
     works_in_folder: bool = True
-    """Whether it is refused once the working folder is gone."""
+    """Whether calls fail if the working folder no longer exists."""
 
     @abstractmethod
-    def title(self, arguments: dict[str, Any]) -> str:
-        """The call on one line: the path, the pattern, or the whole command."""
+    def title(self, arguments: JsonObject) -> str:
+        """Describe the call on one line, for example by its path, pattern or command."""
 
-    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
-        """Whether the call stays in the working directory, as far as its arguments say. Follows links."""
+    def inside(self, arguments: JsonObject, context: ToolContext) -> bool:
+        """Return whether the call stays in the working directory, judged by its arguments."""
         return True
 
-    def rules(self, arguments: dict[str, Any], cwd: Path | None = None) -> Sequence[RuleSet]:
-        """What an "always" may stand for that covers this call in a folder; the first is offered. None: asks.
+    def rules(
+        self, arguments: JsonObject, cwd: Path | None = None
+    ) -> Sequence[RuleSet]:
+        """Return the rule sets that can allow this call in a folder.
 
-        A call runs without asking where all rules of one set were granted: they must say all that they cover.
+        The first set is offered to the user as "always".
+
+        A call runs without approval if all rules of one set have been granted. If there are no sets, the call
+        always needs approval.
         """
         return ()
 
-    def older_rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
-        """Rules on record that cover it as well, each by itself, and are granted no more."""
-        return ()
+    def preview(self, arguments: JsonObject, context: ToolContext) -> str | None:
+        """Return the change that an edit or write would make, as a unified diff.
 
-    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
-        """What an edit or write would change, as a unified diff; None for other tools.
-
-        Reads the file: call it off the event loop. A file seen here for the first time counts as read, so
-        that what was approved is what is applied.
+        Blocking, because it reads the file: do not call it on the event loop. The content read here counts as
+        known to the model, so that a change to the file after the approval is noticed.
 
         Raises:
-            ToolFailure: the call would fail, and nobody need be asked about it.
+            ToolFailure: the call would fail, so no approval is needed.
         """
         return None
 
     @abstractmethod
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
-        """Do it. Wrong arguments and failures are outcomes with `is_error`; only cancellation is raised."""
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutcome:
+        """Run the call.
+
+        A failure is returned as an outcome with `is_error`; only cancellation is raised.
+        """
 
 
 class Arguments(BaseModel):
-    """A tool's arguments. The JSON schema the model sees is derived from the fields."""
+    """The arguments of a tool.
+
+    The JSON schema for the model is derived from the fields.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -229,7 +274,10 @@ A = TypeVar("A", bound=Arguments)
 
 
 class BaseTool(Tool, Generic[A]):
-    """A tool made of its arguments and what it does; validation, failures and clean text are here."""
+    """A tool with typed arguments.
+
+    Validates arguments, handles errors, and cleans the text of results.
+    """
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -240,31 +288,34 @@ class BaseTool(Tool, Generic[A]):
 
     @abstractmethod
     def headline(self, arguments: A) -> str:
-        """The title of a valid call; may span lines."""
+        """Return the title of a valid call, which may have several lines."""
 
     @abstractmethod
     async def act(self, arguments: A, context: ToolContext) -> ToolOutcome:
-        """Do it.
+        """Run a valid call.
 
         Raises:
-            ToolFailure, OSError: it could not be done.
+            ToolFailure, OSError: the call failed.
         """
 
     def stays_inside(self, arguments: A, context: ToolContext) -> bool:
         return True
 
     def rules_of(self, arguments: A, cwd: Path | None) -> Sequence[RuleSet]:
-        """The rules that cover a valid call: by default, one for the tool as a whole."""
+        """Return the rule sets that can allow a valid call.
+
+        By default, there is one set, for the whole tool.
+        """
         return ((Rule(tool=self.name),),)
 
     def diff(self, arguments: A, context: ToolContext) -> str | None:
         return None
 
-    def parsed(self, arguments: dict[str, Any]) -> A:
-        """The arguments, validated.
+    def parsed(self, arguments: JsonObject) -> A:
+        """Validate the arguments.
 
         Raises:
-            ToolFailure: something is missing, unknown or of the wrong type.
+            ToolFailure: an argument is missing, unknown or of the wrong type.
         """
         refuse_half_characters(self.name, arguments)
         try:
@@ -272,164 +323,209 @@ class BaseTool(Tool, Generic[A]):
         except ValidationError as error:
             raise ToolFailure(self._complaint(error), brief="bad arguments ✗") from None
 
-    def title(self, arguments: dict[str, Any]) -> str:
+    def title(self, arguments: JsonObject) -> str:
         try:
-            return one_line(self.headline(self.parsed(arguments)))
+            return escaped_line(self.headline(self.parsed(arguments)))
         except ToolFailure:
-            return one_line(next((value for value in arguments.values() if isinstance(value, str)), ""))
+            texts = (value for value in arguments.values() if isinstance(value, str))
+            return escaped_line(next(texts, ""))
 
-    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
+    def inside(self, arguments: JsonObject, context: ToolContext) -> bool:
         try:
             return self.stays_inside(self.parsed(arguments), context)
         except ToolFailure:
-            return True  # such a call fails before it reaches anything
+            return True  # the call will fail before it opens a file
         except OSError:
-            return False  # its target is not known
+            return False  # the target is unknown
 
-    def rules(self, arguments: dict[str, Any], cwd: Path | None = None) -> Sequence[RuleSet]:
+    def rules(
+        self, arguments: JsonObject, cwd: Path | None = None
+    ) -> Sequence[RuleSet]:
         try:
             return self.rules_of(self.parsed(arguments), cwd)
         except ToolFailure:
             return ()
 
-    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
+    def preview(self, arguments: JsonObject, context: ToolContext) -> str | None:
         parsed = self.parsed(arguments)
         try:
             return self.diff(parsed, context)
         except OSError:
             return None
 
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutcome:
         try:
             outcome = await self.act(self.parsed(arguments), context)
         except ToolFailure as failure:
             return failed(failure)
         except OSError as error:
-            where = f"{one_line(str(error.filename))}: " if error.filename else ""
-            sentence = f"{self.name} failed: {where}{error.strerror or type(error).__name__}."
-            outcome = ToolOutcome(sentence, is_error=True, brief="failed ✗")
+            problem = error.strerror or type(error).__name__
+            if error.filename:
+                problem = f"{escaped_line(str(error.filename))}: {problem}"
+            sentence = FAILED.format(tool=self.name, problem=problem)
+            outcome = failed(ToolFailure(sentence))
         return replace(outcome, text=sendable(outcome.text))
 
     def _complaint(self, error: ValidationError) -> str:
-        complaints = []
+        problems = []
         for detail in error.errors(include_url=False, include_input=False):
             name = ".".join(str(part) for part in detail["loc"])
             match detail["type"]:
                 case "missing":
-                    complaints.append(f"the argument `{name}` is missing")
+                    problems.append(MISSING.format(name=name))
                 case "extra_forbidden":
-                    complaints.append(f"there is no argument `{one_line(name)}`")
+                    problems.append(UNKNOWN.format(name=escaped_line(name)))
                 case _:
                     message = detail["msg"]
-                    complaints.append(f"`{name}` is wrong ({message[:1].lower() + message[1:]})")
-        fields = self.arguments.model_fields.items()
-        takes = ", ".join(name if each.is_required() else f"{name}?" for name, each in fields)
-        return f"{self.name} was not run: {'; '.join(complaints)}. It takes: {takes}."
+                    message = message[:1].lower() + message[1:]
+                    problems.append(WRONG.format(name=name, message=message))
+        parameters = []
+        for name, parameter in self.arguments.model_fields.items():
+            parameters.append(name if parameter.is_required() else f"{name}?")
+        return BAD_ARGUMENTS.format(
+            tool=self.name,
+            problems="; ".join(problems),
+            arguments=", ".join(parameters),
+        )
 
 
-# --- the guided tour --------------------------------------------------------------------------------
+# --- the demo ---------------------------------------------------------------------------------------
 
 
 class ReplayTool(Tool):
-    """Stands in for a tool, and answers its calls with recorded results, in order."""
+    """Replaces a tool and answers its calls with recorded results, in order."""
 
     works_in_folder = False
 
     def __init__(self, tool: Tool, results: Iterable[ToolResultMessage]) -> None:
         self.spec = tool.spec
         self._tool = tool
-        self._results = deque(result for result in results if result.name == tool.spec.name)
+        self._results = deque(
+            result for result in results if result.name == tool.spec.name
+        )
 
-    def title(self, arguments: dict[str, Any]) -> str:
+    def title(self, arguments: JsonObject) -> str:
         return self._tool.title(arguments)
 
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutcome:
         if not self._results:
-            return ToolOutcome("The recording ends here: the tour runs no tools.", True, "not run")
+            return ToolOutcome(RECORDING_ENDS, True, "not run")
         result = self._results.popleft()
         details = result.details
-        return ToolOutcome(result.text, result.is_error, details.brief, details.files, details.diff)
+        return ToolOutcome(
+            result.text, result.is_error, details.brief, details.files, details.diff
+        )
 
 
 # --- the schema -------------------------------------------------------------------------------------
 
 _USUAL = (("default", None), ("default", False), ("minLength", 1), ("minimum", 1))
-"""What goes without saying: each schema is sent with every request, and small windows feel it."""
+"""Schema keywords and values that are left out of tools' schemas to save tokens.
+
+Every request contains the schemas.
+"""
 
 
-def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of an argument model in the plainest form, which every server understands: no titles,
-    no references, no `anyOf` with null for what may be left out."""
+def schema_of(model: type[BaseModel]) -> JsonObject:
+    """Return the JSON schema of an argument model, in a form that every server understands.
+
+    The schema has no titles, no references, and no `anyOf` with null for optional fields.
+    """
     full = model.model_json_schema()
     return _plain_object(full, full.get("$defs", {}))
 
 
-def _plain_object(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+def _plain_object(schema: JsonObject, parts: JsonObject) -> JsonObject:
     return {
         "type": "object",
-        "properties": {name: _plain(prop, parts) for name, prop in schema.get("properties", {}).items()},
+        "properties": {
+            name: _plain(prop, parts)
+            for name, prop in schema.get("properties", {}).items()
+        },
         "required": schema.get("required", []),
         "additionalProperties": False,
     }
 
 
-def _plain(prop: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
-    """`parts` are the schemas that references name."""
+def _plain(prop: JsonObject, parts: JsonObject) -> JsonObject:
+    """Return a property's simplified schema.
+
+    Args:
+        parts: targets of references.
+    """
     if "$ref" in prop:
         return _plain_object(parts[prop["$ref"].rpartition("/")[2]], parts)
-    kept = {key: value for key, value in prop.items() if key not in ("title", "anyOf")}
+    schema = {
+        key: value for key, value in prop.items() if key not in ("title", "anyOf")
+    }
     for choice in prop.get("anyOf", ()):
         if choice != {"type": "null"}:
-            kept.update(choice)
-    if "items" in kept:
-        kept["items"] = _plain(kept["items"], parts)
-    return {key: value for key, value in kept.items() if (key, value) not in _USUAL}
+            schema.update(choice)
+    if "items" in schema:
+        schema["items"] = _plain(schema["items"], parts)
+    return {key: value for key, value in schema.items() if (key, value) not in _USUAL}
 
 
-# --- paths, and what is too long --------------------------------------------------------------------
+# --- paths and long texts ---------------------------------------------------------------------------
 
 
-def located(given: str, context: ToolContext) -> Path:
-    """The absolute path the model means: relative to the working directory, `~` is the home folder.
+def located(path_text: str, context: ToolContext) -> Path:
+    """Return the absolute path for an argument, with `~` expanded.
 
     Raises:
-        ToolFailure: no path at all.
+        ToolFailure: the argument is not a valid path.
     """
-    if not given.strip() or "\x00" in given:
-        raise ToolFailure("The path is empty or holds a NUL character; give the path of a file or folder.")
+    if not path_text.strip() or "\x00" in path_text:
+        raise ToolFailure(NO_PATH)
     try:
-        path = Path(given).expanduser()
+        path = Path(path_text).expanduser()
     except RuntimeError:
-        raise ToolFailure(f"{given}: there is no such home folder; give the whole path.") from None
+        raise ToolFailure(NO_HOME, path=path_text) from None
     return Path(os.path.normpath(context.cwd / path))
 
 
 def named(path: Path | str, context: ToolContext) -> str:
-    """A path as results name it: relative to the working directory where it is inside, on one line."""
+    """Return a path as shown in results.
+
+    The path is on one line and, if possible, relative to the working directory.
+    """
     absolute = Path(path)
     if absolute.is_relative_to(context.cwd):
         absolute = absolute.relative_to(context.cwd)
-    return one_line(os.fsencode(absolute).decode("utf-8", "replace")) or "."
+    return escaped_line(os.fsencode(absolute).decode("utf-8", "replace")) or "."
 
 
-def lines_of(text: str, what: str, offset: int | None, limit: int | None) -> tuple[str, int, str]:
-    """Some lines of a text, the first one's number, and a note where these are not all.
+def lines_of(
+    text: str, title: str, offset: int | None, limit: int | None
+) -> tuple[str, int, str]:
+    """Return lines of text, the number of the first line, and a note.
+
+    The note is empty unless other lines are left out.
+
+    Args:
+        title: name of the text in error messages.
 
     Raises:
-        ToolFailure: it has fewer; `what` names it.
+        ToolFailure: `offset` is greater than the number of lines.
     """
-    total, first = line_count(text), offset or 1
+    total = line_count(text)
+    first = offset or 1
     if first > max(total, 1):
-        raise ToolFailure(f"{what} has only {many(total, 'line')}; line {first} is beyond its end.")
+        lines = many(total, "line")
+        raise ToolFailure(BEYOND_END, title=title, lines=lines, line=first)
     part = lines_from(text, first, limit)
     count = line_count(part)
-    return part, first, "" if count == total else f"[lines {first}–{first + count - 1} of {total}]"
+    note = "" if count == total else f"[lines {first}–{first + count - 1} of {total}]"
+    return part, first, note
 
 
-async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tuple[str, str | None]:
-    """The text if it fits; else clipped, with the path of a new file in the spill folder that has all of it.
+async def fitted(
+    text: str, context: ToolContext, tool: str, *notes: str
+) -> tuple[str, str | None]:
+    """Clip text to the maximum size of a result.
 
-    The notes follow it, whole, within the same room.
+    Returns the clipped text and the path of the file with the full text. The path is None if the text fits.
+    The notes are appended and count towards the size.
     """
 
     def measure_and_spill() -> tuple[str, str | None]:
@@ -438,13 +534,15 @@ async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tup
         if fits(shown, room):
             return with_notes(shown, *notes), None
         path = spilled(shown, context.spill_dir, tool)
-        return with_notes(clipped(shown, room, FullText(named(path, context))), *notes), str(path)
+        return with_notes(
+            clipped(shown, room, FullText(named(path, context))), *notes
+        ), str(path)
 
     return await asyncio.to_thread(measure_and_spill)
 
 
 def spilled(text: str, folder: Path, tool: str) -> Path:
-    """A new file, readable by its owner only, with this text."""
+    """Write text to a new private file."""
     make_private(folder)
     path = folder / f"{tool}-{secrets.token_hex(4)}.txt"
     write_new(path, text.encode("utf-8", "replace"), durable=False)
@@ -452,7 +550,10 @@ def spilled(text: str, folder: Path, tool: str) -> Path:
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
-    """`work(stop)` in a thread. `stop()` becomes true when the waiting task is cancelled."""
+    """Run `work(stop)` in a thread.
+
+    `stop()` returns true once the task has been cancelled.
+    """
     stopped = threading.Event()
     try:
         return await asyncio.to_thread(work, stopped.is_set)

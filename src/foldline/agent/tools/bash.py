@@ -1,47 +1,80 @@
-"""The tools `bash` and `jobs`: a command, its output as it comes, and never a process left behind."""
+"""The `bash` and `jobs` tools, for commands in the foreground and in the background."""
 
 import asyncio
 import codecs
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from foldline.context.digest import clip
-from foldline.context.numbers import many
-from foldline.context.tokens import estimate_tokens
 from foldline.programs import shell
 from foldline.protocol import FoldlineError, Rule
+from foldline.text.harmless import escaped_line
+from foldline.text.numbers import many
+from foldline.text.shorten import clip
+from foldline.view.tokens import estimate_tokens
 
 from ..api_keys import Mask
 from ..approvals import WRITES
 from .bans import why_banned
-from .base import Arguments, BaseTool, RuleSet, ToolContext, ToolFailure, ToolOutcome, fitted, named
-from .jobs import KEPT_END, KEPT_START, Job, earlier_outputs, file_of, gap
+from .base import (
+    Arguments,
+    BaseTool,
+    RuleSet,
+    ToolContext,
+    ToolFailure,
+    ToolOutcome,
+    fitted,
+    named,
+)
+from .jobs import KEPT_END, KEPT_START, BackgroundJob, earlier_outputs, gap, output_path
 from .known_commands import leading_words
 from .paths import command_inside
 from .process import ending, environment, spawn, still_running
 from .shell_syntax import Word, read
-from .text import FullText, clipped, line_count, lines_from, one_line, printed, with_notes
+from .text import FullText, clipped, line_count, lines_from, printed, with_notes
 
 _SHOWN_EVERY = 1 / 30
-"""Seconds between two pieces for the screen."""
+"""Minimum time between two screen updates of a command's output, in seconds."""
 _SHOWN_AT_ONCE = 16_000
-"""Characters of a piece for the screen; of a faster program only the newest are shown."""
-_AT_ONCE = 0.4
-"""Seconds a job is looked at after its start: what fails, mostly fails at once."""
-_SECONDS = 120
-"""Seconds after which a command is ended, where nothing else is asked for."""
+"""Maximum number of characters per screen update.
+
+If there are more, only the newest are shown.
+"""
+_START_SECONDS = 0.4
+"""Time to wait after starting a job, in seconds.
+
+Most failures happen within this time.
+"""
+_TIMEOUT = 120
+"""Default timeout for a command, in seconds."""
 _LONGEST_RULE = 2_000
-"""Characters of a command that may always run: more than that is read by nobody."""
+"""Maximum length, in characters, of a command for which "always" is offered.
+
+The user could not read a longer one in full.
+"""
 _LINES = 100
-"""Lines shown of the end of a job's output."""
-_HELD = (
-    "[processes in the background still held the output and were ended; "
-    "to keep one, start it with background]"
+"""Number of lines of a job's output that are shown by default."""
+OUTPUT_HELD = (
+    "[background processes that kept the output open were ended; to keep such a process, start it with "
+    "`background`]"
 )
+TIMED_OUT = (
+    "[timed out after {seconds:g} s: the command and everything it started were ended]"
+)
+BANNED = "Not run: this agent's file bans `{ban}`, and {why}."
+NO_JOBS = "No background jobs yet."
+NO_NUMBER = "`{action}` needs the number of a job: pass it as `job`."
+NO_JOB = "There is no job {number}. {hint}"
+JOB_NUMBERS = "Jobs: {numbers}."
+CLOSED = "ended when Foldline was closed"
+EARLIER_JOB = "Job {number} {closed}. Its output is in {path}."
+EARLIER_ROW = "{number}  {closed}; its output: {path}"
+NO_OUTPUT_YET = "no output yet"
+EMPTY_OUTPUT = "its output: {path}, empty"
+PART_OF_OUTPUT = "its output: {path}, lines {first}–{last} shown"
+OUTPUT = "its output: {path}"
 
 
 class BashArguments(Arguments):
@@ -50,36 +83,50 @@ class BashArguments(Arguments):
         None,
         gt=0,
         le=86_400,
-        description="Seconds until it is ended; if left out 120, in the background none.",
+        description="Seconds until it is ended; by default 120, and no limit in the background.",
     )
-    background: bool = Field(False, description="Return at once and let it run; see `jobs`.")
+    background: bool = Field(
+        False, description="Return at once and leave the command running; see `jobs`."
+    )
 
 
 class BashTool(BaseTool[BashArguments]):
     name = "bash"
     description = (
-        "Run a command with bash in the working directory, without input. Start a server, or anything that "
-        "runs long, with background instead of `&`."
+        "Run a command with bash in the working directory, without input. Start servers and other long "
+        "commands with background instead of `&`."
     )
     level = "run"
     in_sandbox = True
     arguments = BashArguments
-    never: Sequence[str] = ()  # what an agent's file forbids: `git push *`
+    never: Sequence[str] = ()
+    """Commands that the agent's file bans, such as `git push *`."""
 
     def headline(self, arguments: BashArguments) -> str:
         return arguments.command
 
     def stays_inside(self, arguments: BashArguments, context: ToolContext) -> bool:
-        """By the paths its words name: a hint for "always" rules, no wall. The unclear counts as outside."""
-        self._refuse_banned(arguments)
-        # With a NUL in it, it will not run.
-        return "\x00" in arguments.command or command_inside(arguments.command, context.cwd)
+        """Return whether all paths in the command are inside the working folder.
 
-    def rules_of(self, arguments: BashArguments, cwd: Path | None) -> tuple[RuleSet, ...]:
-        """One for each simple command, by its leading words, where these say what it does, and one for the
-        files that are written; else, or besides, this very command line. To go where one is needs none."""
+        This is a hint for approvals, not a security barrier.
+        """
+        self._refuse_banned(arguments)
+        # A command with a NUL cannot run.
+        return "\x00" in arguments.command or command_inside(
+            arguments.command, context.cwd
+        )
+
+    def rules_of(
+        self, arguments: BashArguments, cwd: Path | None
+    ) -> tuple[RuleSet, ...]:
+        """Return rule sets for a command line.
+
+        If possible, the first set has a rule for the leading words of each simple command, and one for
+        writing files. The last set is a rule for the exact command line. `cd` to the working folder needs no
+        rule.
+        """
         command = arguments.command
-        # A reader must see all there is of it: nothing that hides, or turns the rest around.
+        # The user must see the whole command, without hidden or reordering characters.
         legible = all(char.isprintable() or char in "\n\t" for char in command)
         if len(command) > _LONGEST_RULE or not legible:
             return ()
@@ -88,90 +135,132 @@ class BashTool(BaseTool[BashArguments]):
         if reading is None or not reading.is_plain or not reading.commands:
             return (exact,)
         stay = (Word("cd"), Word(str(cwd)))
-        leading = [leading_words(each) for each in reading.commands if each.words != stay]
+        leading = [
+            leading_words(simple) for simple in reading.commands if simple.words != stay
+        ]
         if not leading or not all(leading):
             return (exact,)
-        parts = [Rule(tool=self.name, pattern=words, part=True) for words in dict.fromkeys(leading)]
-        return (*parts, *([WRITES] if reading.writes else [])), exact
-
-    def older_rules(self, arguments: dict[str, Any]) -> tuple[Rule, ...]:
-        """A command by itself: to older versions there was no other that had leading words."""
-        command = arguments.get("command")
-        reading = read(command) if isinstance(command, str) else None
-        leading = leading_words(reading.commands[0]) if reading is not None and reading.is_bare else ""
-        return (Rule(tool=self.name, pattern=leading),) if leading else ()
+        rules = [
+            Rule(tool=self.name, pattern=words, part=True)
+            for words in dict.fromkeys(leading)
+        ]
+        if reading.writes:
+            rules.append(WRITES)
+        return tuple(rules), exact
 
     def diff(self, arguments: BashArguments, context: ToolContext) -> str | None:
         self._refuse_banned(arguments)
         return None
 
     def _refuse_banned(self, arguments: BashArguments) -> None:
-        """
+        """Check the command against the bans in the agent's file.
+
         Raises:
-            ToolFailure: the agent's file bans the command.
+            ToolFailure: the command is banned.
         """
         for ban in self.never:
             if why := why_banned(ban, arguments.command):
-                raise ToolFailure(f"Not run: this agent's file bans `{ban}`, and {why}.", "forbidden ✗")
+                raise ToolFailure(BANNED, "forbidden ✗", ban=ban, why=why)
 
     async def act(self, arguments: BashArguments, context: ToolContext) -> ToolOutcome:
         await asyncio.to_thread(self._refuse_banned, arguments)
-        argv = [shell(), "-c", arguments.command]
         if arguments.background:
-            return await _in_background(argv, arguments, context)
-        seconds = arguments.timeout or _SECONDS
+            return await _in_background(arguments, context)
+        seconds = arguments.timeout or _TIMEOUT
         output = Output(context.output, context.mask)
-        timed_out = held = False
-        status: int | None = None
-        try:
-            async with spawn(argv, context.cwd, environment(), context.jobs.left, context.box) as child:
-                try:
-                    async with asyncio.timeout(seconds):
-                        status = await child.follow(output.take)
-                except TimeoutError:
-                    timed_out = True
-                else:
-                    held = status is None
-                    status = child.status
-        finally:
-            output.close()
+        end = await run_command(arguments.command, context, output, seconds)
         text = await asyncio.to_thread(output.text)
-        remaining = await context.jobs.left.running(child.pid)
-        if timed_out:
+        if end.timed_out:
             brief = "timed out ✗"
-            note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
+            note = TIMED_OUT.format(seconds=seconds)
         else:
-            brief, note = ending_words(status or 0, bool(text))
-        is_error = timed_out or bool(status)
-        box = context.box
-        seen = None
-        if box is not None:
-            seen = await asyncio.to_thread(box.seen, text, failed=bool(status), is_asked=True)
-        left = f"[{still_running(remaining)}]" if remaining else ""
-        notes = [note, _HELD if held else "", left, seen.words if seen else ""]
-        text, full = await fitted(text, context, self.name, *notes)
-        outcome = ToolOutcome(text, is_error, brief, full_output=full)
-        return replace(outcome, refused=seen.refused, made=seen.made) if seen else outcome
+            brief, note = ending_words(end.status, bool(text))
+        notes = [note]
+        if end.is_held:
+            notes.append(OUTPUT_HELD)
+        if end.remaining:
+            notes.append(f"[{still_running(end.remaining)}]")
+        is_error = end.timed_out or bool(end.status)
+        if context.box is None:
+            text, full = await fitted(text, context, self.name, *notes)
+            return ToolOutcome(text, is_error, brief, full_output=full)
+        report = await asyncio.to_thread(
+            context.box.report, text, failed=bool(end.status), is_asked=True
+        )
+        text, full = await fitted(text, context, self.name, *notes, report.words)
+        return ToolOutcome(
+            text,
+            is_error,
+            brief,
+            full_output=full,
+            refused=report.blocked,
+            made=report.created,
+        )
 
 
-async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:
-    command, folder = arguments.command, context.spill_dir
+async def _in_background(arguments: BashArguments, context: ToolContext) -> ToolOutcome:
+    argv = [shell(), "-c", arguments.command]
     try:
         job = context.jobs.start(
-            argv, command, context.cwd, environment(), folder, arguments.timeout, context.mask, context.box
+            argv,
+            arguments.command,
+            context.cwd,
+            environment(),
+            context.spill_dir,
+            arguments.timeout,
+            context.mask,
+            context.box,
         )
     except FoldlineError as error:
         raise ToolFailure(str(error)) from None
-    await job.wait(_AT_ONCE)
+    await job.wait(_START_SECONDS)
     return await _state_of(job, context, is_error=bool(job.status or job.why))
 
 
+class CommandEnd(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    timed_out: bool
+    is_held: bool
+    """Whether processes that kept the output open were ended."""
+    remaining: Sequence[int]
+    """PIDs of processes that the command left running."""
+
+
+async def run_command(
+    command: str, context: ToolContext, output: "Output", seconds: float | None = None
+) -> CommandEnd:
+    """Run a command until it ends or times out.
+
+    Raises:
+        OSError: the command could not be started.
+    """
+    timed_out = False
+    is_held = False
+    leftovers = context.jobs.left
+    argv = [shell(), "-c", command]
+    try:
+        async with spawn(
+            argv, context.cwd, environment(), leftovers, context.box
+        ) as child:
+            try:
+                async with asyncio.timeout(seconds):
+                    is_held = await child.follow(output.take) is None
+            except TimeoutError:
+                timed_out = True
+            status = child.status or 0
+    finally:
+        output.close()
+    return CommandEnd(status, timed_out, is_held, await leftovers.running(child.pid))
+
+
 class Output:
-    """Collects a program's output, and passes it on to the screen at a pace a reader's screen can take."""
+    """Collects a program's output, and shows it at a limited rate."""
 
     def __init__(self, show: Callable[[str], None], mask: Mask) -> None:
         self._show = show
-        self._masked = mask.stream()
+        self._mask_stream = mask.stream()
         self._start = bytearray()
         self._end = bytearray()
         self._left_out = 0
@@ -180,7 +269,7 @@ class Output:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, chunk: bytes) -> bool:
-        self._keep(self._masked.feed(chunk))
+        self._keep(self._mask_stream.feed(chunk))
         return True
 
     def _keep(self, chunk: bytes) -> None:
@@ -192,21 +281,27 @@ class Output:
             del self._end[:-KEPT_END]
         self._pending = (self._pending + self._decoder.decode(chunk))[-_SHOWN_AT_ONCE:]
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._flush)
+            self._timer = asyncio.get_running_loop().call_later(
+                _SHOWN_EVERY, self._flush
+            )
 
     def close(self) -> None:
-        """Pass on what is still waiting."""
-        self._keep(self._masked.rest())
+        """Show the output that has not been shown yet."""
+        self._keep(self._mask_stream.rest())
         if self._timer is not None:
             self._timer.cancel()
         self._pending += self._decoder.decode(b"", final=True)
         self._flush()
 
     def text(self) -> str:
-        """All that was kept, as a terminal would have left it."""
+        """Return the output as a terminal would show it.
+
+        If it is too long, the middle is left out.
+        """
         if not self._left_out:
             return printed(bytes(self._start + self._end))
-        return printed(bytes(self._start)) + gap(self._left_out) + printed(bytes(self._end))
+        start = printed(bytes(self._start))
+        return start + gap(self._left_out) + printed(bytes(self._end))
 
     def _flush(self) -> None:
         self._timer = None
@@ -216,11 +311,13 @@ class Output:
 
 
 def ending_words(status: int, has_output: bool) -> tuple[str, str]:
-    """The outcome in a few words, and what the model reads after the output."""
-    if status == 0:
-        return "exit 0", "" if has_output else "[no output, exit 0]"
-    how = ending(status)
-    return f"{how} ✗", f"[ended by {how}]" if status < 0 else f"[{how}]"
+    """Return a program's outcome in a few words, and a note to append to its output."""
+    words = ending(status)
+    if status < 0:
+        return f"{words} ✗", f"[ended by {words}]"
+    if status > 0:
+        return f"{words} ✗", f"[{words}]"
+    return words, "" if has_output else f"[no output, {words}]"
 
 
 # --- jobs -------------------------------------------------------------------------------------------
@@ -229,16 +326,16 @@ def ending_words(status: int, has_output: bool) -> tuple[str, str]:
 class JobsArguments(Arguments):
     action: Literal["list", "output", "wait", "stop"] = Field(
         "list",
-        description="output: its newest lines; wait: the same, once it has ended.",
+        description="output: the newest lines; wait: the same, once the job has ended.",
     )
-    job: int | None = Field(None, description="Its number.")
-    seconds: float = Field(60, gt=0, le=600, description="To wait at most.")
-    lines: int = Field(_LINES, ge=1, le=10_000, description="How many to show.")
+    job: int | None = Field(None, description="The job's number.")
+    seconds: float = Field(60, gt=0, le=600, description="Maximum seconds to wait.")
+    lines: int = Field(_LINES, ge=1, le=10_000, description="Number of lines to show.")
 
 
 class JobsTool(BaseTool[JobsArguments]):
     name = "jobs"
-    description = "Commands that bash runs in the background, until Foldline ends."
+    description = "List, read or stop the background commands of bash, which run until Foldline exits."
     arguments = JobsArguments
 
     def headline(self, arguments: JobsArguments) -> str:
@@ -247,8 +344,8 @@ class JobsTool(BaseTool[JobsArguments]):
 
     async def act(self, arguments: JobsArguments, context: ToolContext) -> ToolOutcome:
         if arguments.action == "list":
-            return await _listed(context)
-        job = _asked(arguments, context)
+            return await _job_list(context)
+        job = _requested_job(arguments, context)
         if arguments.action == "stop":
             await context.jobs.stop(job)
         elif arguments.action == "wait":
@@ -256,72 +353,93 @@ class JobsTool(BaseTool[JobsArguments]):
         return await _state_of(job, context, arguments.lines)
 
 
-async def _listed(context: ToolContext) -> ToolOutcome:
+async def _job_list(context: ToolContext) -> ToolOutcome:
     jobs = context.jobs.all()
-    known = [job.number for job in jobs]
-    earlier = await asyncio.to_thread(earlier_outputs, context.spill_dir, known)
+    numbers = [job.number for job in jobs]
+    earlier = await asyncio.to_thread(earlier_outputs, context.spill_dir, numbers)
     if not jobs and not earlier:
-        return ToolOutcome(_NO_JOBS, brief="no jobs")
-    lines = [f"{number}  {_CLOSED}; its output: {named(path, context)}" for number, path in earlier.items()]
-    lines += [f"{job.number}  {_state(job)}  {clip(one_line(job.command), 120)}" for job in jobs]
+        return ToolOutcome(NO_JOBS, brief="no jobs")
+    lines = [
+        EARLIER_ROW.format(number=number, closed=CLOSED, path=named(path, context))
+        for number, path in earlier.items()
+    ]
+    lines += [
+        f"{job.number}  {_state(job)}  {clip(escaped_line(job.command), 120)}"
+        for job in jobs
+    ]
     for job in jobs:
-        job.reported = not job.runs
-    running = sum(job.runs for job in jobs)
+        job.reported = not job.is_running
+    running = sum(job.is_running for job in jobs)
     text, full = await fitted("\n".join(lines), context, JobsTool.name)
-    return ToolOutcome(text, brief=f"{running} of {many(len(lines), 'job')} running", full_output=full)
+    return ToolOutcome(
+        text, brief=f"{running} of {many(len(lines), 'job')} running", full_output=full
+    )
 
 
-_NO_JOBS = "No background jobs yet."
-_CLOSED = "ended when Foldline was closed"
-_DONE = {"output": "shown", "wait": "waited for", "stop": "stopped"}
-
-
-def _asked(arguments: JobsArguments, context: ToolContext) -> Job:
-    """The job the call is about.
+def _requested_job(arguments: JobsArguments, context: ToolContext) -> BackgroundJob:
+    """Return the job with the number given in the call.
 
     Raises:
-        ToolFailure: there is none with this number.
+        ToolFailure: no number is given, or there is no job with this number.
     """
     if arguments.job is None:
-        raise ToolFailure(f"Which job is to be {_DONE[arguments.action]}? Give its number as `job`.")
-    found = context.jobs.numbered(arguments.job)
-    if found is not None:
-        return found
-    path = file_of(arguments.job, context.spill_dir)
+        raise ToolFailure(NO_NUMBER, action=arguments.action)
+    job = context.jobs.numbered(arguments.job)
+    if job is not None:
+        return job
+    path = output_path(arguments.job, context.spill_dir)
     if path.exists():
+        shown = named(path, context)
         raise ToolFailure(
-            f"Job {arguments.job} {_CLOSED}. What it wrote until then is in {named(path, context)}.",
-            brief="ended",
+            EARLIER_JOB, "ended", number=arguments.job, closed=CLOSED, path=shown
         )
     numbers = ", ".join(str(job.number) for job in context.jobs.all())
-    there = f"There are: {numbers}." if numbers else _NO_JOBS
-    raise ToolFailure(f"There is no job {arguments.job}. {there}", brief="no such job ✗")
+    hint = JOB_NUMBERS.format(numbers=numbers) if numbers else NO_JOBS
+    raise ToolFailure(NO_JOB, "no such job ✗", number=arguments.job, hint=hint)
 
 
 async def _state_of(
-    job: Job, context: ToolContext, lines: int = _LINES, *, is_error: bool = False
+    job: BackgroundJob,
+    context: ToolContext,
+    lines: int = _LINES,
+    *,
+    is_error: bool = False,
 ) -> ToolOutcome:
-    """How a job stands and the newest lines it has written. The model then knows whether it has ended."""
-    job.reported = not job.runs
-    text = await asyncio.to_thread(_newest, job, context, lines)
-    brief = f"job {job.number} {job.state}{', runs on' if job.runs_on else ''}"
-    return ToolOutcome(text, is_error=is_error, brief=brief, full_output=str(job.kept.path))
+    """Return a job's state and newest lines.
+
+    A job that has ended is marked as reported.
+    """
+    job.reported = not job.is_running
+    text = await asyncio.to_thread(_newest_lines, job, context, lines)
+    brief = f"job {job.number} {job.state}"
+    if job.has_leftovers:
+        brief += ", runs on"
+    return ToolOutcome(
+        text, is_error=is_error, brief=brief, full_output=str(job.output.path)
+    )
 
 
-def _newest(job: Job, context: ToolContext, lines: int) -> str:
-    text, path = job.kept.text(), named(job.kept.path, context)
+def _newest_lines(job: BackgroundJob, context: ToolContext, lines: int) -> str:
+    text = job.output.text()
+    path = named(job.output.path, context)
     total = line_count(text)
     first = max(1, total - lines + 1)
-    about = f"job {job.number} {_state(job)}"
-    if total == 0:
-        note = f"[{about}; no output yet]" if job.runs else f"[{about}; its output: {path}, empty]"
+    if total == 0 and job.is_running:
+        about = NO_OUTPUT_YET
+    elif total == 0:
+        about = EMPTY_OUTPUT.format(path=path)
+    elif first > 1:
+        about = PART_OF_OUTPUT.format(path=path, first=first, last=total)
     else:
-        note = f"[{about}; its output: {path}{f', lines {first}–{total} shown' if first > 1 else ''}]"
+        about = OUTPUT.format(path=path)
+    note = f"[job {job.number} {_state(job)}; {about}]"
     room = context.max_tokens - estimate_tokens(note)
-    return with_notes(clipped(lines_from(text, first, None), room, FullText(path, first)), note)
+    return with_notes(
+        clipped(lines_from(text, first, None), room, FullText(path, first)), note
+    )
 
 
-def _state(job: Job) -> str:
+def _state(job: BackgroundJob) -> str:
     seconds = job.seconds
     if seconds < 120:
         duration = f"{seconds:.0f} s"
@@ -329,4 +447,5 @@ def _state(job: Job) -> str:
         duration = f"{seconds / 60:.0f} min"
     else:
         duration = f"{seconds / 3600:.1f} h"
-    return ", ".join(filter(None, (f"{job.state} ({duration})", job.leftover)))
+    state = f"{job.state} ({duration})"
+    return f"{state}, {job.leftover}" if job.leftover else state

@@ -1,7 +1,8 @@
-"""The tools on the session itself: `history_search`, `history_read`, `send_dmail`, `todo`.
+"""The tools that work on the session itself: `history_search`, `history_read`, `send_dmail` and `todo`.
 
-What was compacted can be fetched again; with a D-Mail the model goes back to a checkpoint of its own and
-leaves itself a message there, which the turn delivers once the other calls of the step have their results.
+The first two retrieve compacted messages. With a D-Mail, the model rewinds the session to an earlier
+checkpoint and leaves itself a message there. The turn delivers the D-Mail once the other calls of the step
+have results.
 """
 
 import asyncio
@@ -11,14 +12,23 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from foldline.context.clip import fits
-from foldline.context.moments import entry_text
-from foldline.context.numbers import many
-from foldline.context.todos import Todo, current_todo
-from foldline.context.tokens import estimate_tokens
-from foldline.context.view import Fate
-from foldline.history import EntrySearch, Found, Hit, MessageKind, Session, children_of, short_id
+from foldline.history import (
+    EntrySearch,
+    Hit,
+    MessageKind,
+    SearchResult,
+    Session,
+    children_of,
+    short_id,
+)
+from foldline.memory.clip import fits
+from foldline.memory.todos import Todo, current_todo
+from foldline.past.moments import entry_text
 from foldline.protocol import NEW, BaseMessage, Entry, ImagePart, ToolResultMessage
+from foldline.text.harmless import escaped_line
+from foldline.text.numbers import many
+from foldline.view.items import Fate
+from foldline.view.tokens import estimate_tokens
 
 from .base import (
     Arguments,
@@ -33,71 +43,110 @@ from .base import (
     named,
     spilled,
 )
-from .text import FullText, clipped, line_span, one_line, with_notes
+from .text import FullText, clipped, line_span, with_notes
 
 RECALL_TOOLS = ("history_search", "history_read")
+NO_ENTRY = "No entry contains this."
+NO_COMMON_ENTRY = "No entry contains all of these words. Each by itself: {counts}."
+MORE_ENTRIES = "[{entries}: add a word or a kind to narrow the search.]"
+NO_SUBAGENT = "There is no child {name}. Available: {names}."
+NO_MESSAGE = (
+    "There is no message with the number {number}. history_search shows the numbers."
+)
+EMPTY_DMAIL = "The message is empty: it is all you will have at the checkpoint."
+ONE_DMAIL = "Only one D-Mail can be sent per step: the first one is delivered."
+UNREACHABLE = "Checkpoint {number} cannot be reached. Available: {numbers}."
+SENT = "Sent: it is delivered when this step ends."
+NO_TODOS = "The list is empty."
+SEVERAL_STARTED = (
+    "({count} items are in progress: it is better to finish one before the next.)"
+)
 _NOTE_TOKENS = 30
-"""Room for the line that says how many entries are not shown."""
+"""Tokens reserved for the note on entries that are not shown."""
 
 
-class SearchArguments(Arguments):
+class HistorySearchArguments(Arguments):
     query: str = Field(
-        min_length=1, description='Words to find, or "several words in quotes" as they stand together.'
+        min_length=1,
+        description='Words to find, or "several words in quotes" that stand together.',
     )
     kind: MessageKind | None = Field(
-        None, description="Only what the user said, what you said and called, or what tools returned."
+        None,
+        description="Only messages of the user, your messages and calls, or tool results.",
     )
-    limit: int = Field(20, ge=1, le=100, description="The most entries to list.")
+    limit: int = Field(20, ge=1, le=100, description="Maximum number of entries.")
 
 
 class EntryArguments(Arguments):
-    index: int = Field(description="Number of the entry, as history_search or a placeholder names it.")
+    index: int = Field(
+        description="Number of the entry, as given by history_search or a placeholder."
+    )
     offset: int | None = Field(None, ge=1, description="First line, from 1.")
-    limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
-    child: str | None = Field(None, description="Of a child of `task`: its name.")
+    limit: int | None = Field(
+        None, ge=1, description="Number of lines; by default, all to the end."
+    )
+    child: str | None = Field(None, description="Name of a child of `task`.")
 
 
-class HistorySearchTool(BaseTool[SearchArguments]):
-    """Finds text in every message since the session began, compacted or not."""
+class HistorySearchTool(BaseTool[HistorySearchArguments]):
+    """Searches all messages of the session, including compacted ones."""
 
     name = RECALL_TOOLS[0]
     description = (
-        "Search everything said, called and returned in this session, compacted parts included. Lists "
-        "entries that hold all words of the query: paths, commands, numbers, parts of words, any language; "
-        "signs are taken as they are, upper and lower case alike. Each comes with its number, where it is "
-        "now and the text around the hit; those you still have in view come last. history_read shows one "
-        "whole."
+        "Search all messages, calls and results of this session, including compacted ones. Lists the entries "
+        "that contain all words of the query: paths, commands, numbers, parts of words, in any language. "
+        "Special characters are literal; case is ignored. Each entry comes with its number, its state and "
+        "the text around the hit. Entries that you still have in view come last. history_read shows a full "
+        "entry."
     )
-    arguments = SearchArguments
+    arguments = HistorySearchArguments
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
         self._search = EntrySearch(session.entries, without_tools=RECALL_TOOLS)
 
-    def headline(self, arguments: SearchArguments) -> str:
+    def headline(self, arguments: HistorySearchArguments) -> str:
         return f'"{arguments.query}"'
 
-    async def act(self, arguments: SearchArguments, context: ToolContext) -> ToolOutcome:
+    async def act(
+        self, arguments: HistorySearchArguments, context: ToolContext
+    ) -> ToolOutcome:
         projection = self._session.projection
-        seen = {item.index for item in projection.view if item.fate == "live" and not item.written}
-        found = await in_thread(
+        seen = {
+            item.index
+            for item in projection.view
+            if item.fate == "live" and not item.written
+        }
+        result = await in_thread(
             lambda stopped: self._search.find(
-                arguments.query, limit=arguments.limit, kind=arguments.kind, seen=seen, stopped=stopped
+                arguments.query,
+                limit=arguments.limit,
+                kind=arguments.kind,
+                seen=seen,
+                stopped=stopped,
             )
         )
-        lines = [_hit_line(hit, projection.fate(hit.entry.index)) for hit in found.hits]
-        text, whole = await fitted(_listed(found, lines, context.max_tokens), context, self.name)
-        brief = many(found.total, "match", "matches")
-        return ToolOutcome(text, brief=brief, full_output=whole)
+        lines = [
+            _hit_line(hit, projection.fate(hit.entry.index)) for hit in result.hits
+        ]
+        text, full = await fitted(
+            _hit_list(result, lines, context.max_tokens), context, self.name
+        )
+        brief = many(result.total, "match", "matches")
+        return ToolOutcome(text, brief=brief, full_output=full)
 
 
 def _hit_line(hit: Hit, fate: Fate) -> str:
-    """One hit: `212 (tool_result of bash, line 40, summarised by 240): …`."""
+    """Format a hit, such as `212 (tool_result of bash, line 40, summarised by 240): …`."""
     entry = hit.entry
-    kind = f"{entry.type} of {entry.name}" if isinstance(entry, ToolResultMessage) else entry.type
-    line = f"line {hit.line}, " if hit.line > 1 else ""
-    return f"{entry.index} ({kind}, {line}{_where(fate)}): {hit.snippet}"
+    details: list[str] = [entry.type]
+    if isinstance(entry, ToolResultMessage):
+        details = [f"{entry.type} of {entry.name}"]
+    if hit.line > 1:
+        details.append(f"line {hit.line}")
+    details.append(_where(fate))
+    return f"{entry.index} ({', '.join(details)}): {hit.snippet}"
 
 
 def _where(fate: Fate) -> str:
@@ -110,34 +159,37 @@ def _where(fate: Fate) -> str:
             return kind if fate.by is None else f"{kind} by {fate.by}"
 
 
-def _listed(found: Found, lines: Sequence[str], room: int) -> str:
-    """As many of the best hits as fit, at least one, and what there is besides."""
-    if not found.total:
-        apart = ", ".join(f"{term} in {count}" for term, count in found.apart)
+def _hit_list(result: SearchResult, lines: Sequence[str], room: int) -> str:
+    """Return the best hits that fit, but at least one.
+
+    A note states the number of the others.
+    """
+    if not result.total:
+        apart = ", ".join(f"{term} in {count}" for term, count in result.apart)
         if not apart:
-            return "No entry contains this."
-        return f"No entry contains all of these words. Each by itself: {apart}."
+            return NO_ENTRY
+        return NO_COMMON_ENTRY.format(counts=apart)
     shown: list[str] = []
-    left = room - _NOTE_TOKENS
+    room -= _NOTE_TOKENS
     for line in lines:
-        left -= estimate_tokens(line) + 1
-        if shown and left < 0:
+        room -= estimate_tokens(line) + 1
+        if shown and room < 0:
             break
         shown.append(line)
-    more = found.total - len(shown)
+    more = result.total - len(shown)
     if more:
         entries = f"{many(more, 'more entry', 'more entries')} match{'es' if more == 1 else ''}"
-        shown.append(f"[{entries}: add a word or a kind to narrow it down.]")
+        shown.append(MORE_ENTRIES.format(entries=entries))
     return "\n".join(shown)
 
 
 class HistoryReadTool(BaseTool[EntryArguments]):
-    """Shows one entry of the history exactly as it was, or some of its lines."""
+    """Shows one entry of the history verbatim, or some of its lines."""
 
     name = RECALL_TOOLS[1]
     description = (
-        "Show one entry of this session's history as it was, compacted, hidden or clipped since or not. Of a "
-        "long one, ask for the lines you need."
+        "Show one entry of this session's history in its original form, even if it has been compacted, "
+        "hidden or clipped. From a long entry, request only the lines you need."
     )
     arguments = EntryArguments
 
@@ -153,40 +205,46 @@ class HistoryReadTool(BaseTool[EntryArguments]):
         if arguments.child is not None:
             session = await asyncio.to_thread(_child, session, arguments.child)
         entry = session.projection.entry(arguments.index)
-        text, whole = await in_thread(lambda _: _shown(entry, arguments, context))
-        parts = entry.parts if isinstance(entry, BaseMessage) and arguments.offset is None else ()
+        text, full = await in_thread(lambda _: _entry_lines(entry, arguments, context))
+        images: tuple[ImagePart, ...] = ()
+        if isinstance(entry, BaseMessage) and arguments.offset is None:
+            images = tuple(part for part in entry.parts if isinstance(part, ImagePart))
         return ToolOutcome(
-            text,
-            brief=f"entry {arguments.index}",
-            full_output=whole,
-            images=tuple(part for part in parts if isinstance(part, ImagePart)),
+            text, brief=f"entry {arguments.index}", full_output=full, images=images
         )
 
 
 def _child(session: Session, name: str) -> Session:
-    """The session of a child, by its id or the end of that."""
+    """Return a subagent's session, given the subagent's id or short id."""
     events = [] if session.path is None else children_of(session.path)
     for path in events:
         if name in (path.parent.name, short_id(path.parent.name)):
             return Session.open(path)
-    there = ", ".join(short_id(path.parent.name) for path in events) or "none"
-    raise ToolFailure(f"There is no child {one_line(name)!r}. There are: {there}.", "not found ✗")
+    names = ", ".join(short_id(path.parent.name) for path in events) or "none"
+    raise ToolFailure(
+        NO_SUBAGENT, "not found ✗", name=repr(escaped_line(name)), names=names
+    )
 
 
-def _shown(entry: Entry | None, arguments: EntryArguments, context: ToolContext) -> tuple[str, str | None]:
-    """The lines asked for, within the room; and a file with the whole entry, where they do not fit."""
+def _entry_lines(
+    entry: Entry | None, arguments: EntryArguments, context: ToolContext
+) -> tuple[str, str | None]:
+    """Return the requested lines, and the path of the full entry if they had to be clipped."""
     text = None if entry is None else entry_text(entry)
     if text is None:
-        sentence = f"There is no message with the number {arguments.index}."
-        raise ToolFailure(f"{sentence} history_search shows the numbers.", "not found ✗")
+        raise ToolFailure(NO_MESSAGE, "not found ✗", number=arguments.index)
     text = context.mask(text)
-    piece, first, note = lines_of(text, f"Entry {arguments.index}", arguments.offset, arguments.limit)
+    piece, first, note = lines_of(
+        text, f"Entry {arguments.index}", arguments.offset, arguments.limit
+    )
     room = context.max_tokens - estimate_tokens(note)
     if fits(piece, room):
         return with_notes(piece, note), None
     path = spilled(text, context.spill_dir, HistoryReadTool.name)
-    whole = FullText(named(path, context), first, by=f"`{HistoryReadTool.name}` {arguments.index}")
-    return with_notes(clipped(piece, room, whole), note), str(path)
+    full = FullText(
+        named(path, context), first, by=f"`{HistoryReadTool.name}` {arguments.index}"
+    )
+    return with_notes(clipped(piece, room, full), note), str(path)
 
 
 def recall_tools(session: Session) -> tuple[Tool, ...]:
@@ -206,25 +264,26 @@ class Mailbox:
         self.waiting: Dmail | None = None
 
     def take(self) -> Dmail | None:
-        taken, self.waiting = self.waiting, None
-        return taken
+        dmail = self.waiting
+        self.waiting = None
+        return dmail
 
 
 class DmailArguments(Arguments):
     message: str = Field(
         min_length=1,
-        description="All you need to know back there: what you found out and changed, what to do next.",
+        description="Everything you need to know there: what you found and changed, what to do next.",
     )
-    checkpoint_id: int = Field(description="The number of a CHECKPOINT message.")
+    checkpoint_id: int = Field(description="Number of a CHECKPOINT message.")
 
 
 class DmailTool(BaseTool[DmailArguments]):
     name = "send_dmail"
     description = (
-        "Send a message to yourself at an earlier CHECKPOINT: everything after it leaves your memory, and "
-        "you go on from there with the message, and with what the user asked for. Files stay as they are "
-        "now. Use it when the steps since then were long and only their outcome matters: a large file read "
-        "for one line, a search that found one place, an approach that failed. The person sees all of it."
+        "Send a message to yourself at an earlier CHECKPOINT. You forget everything after it, and continue "
+        "from there with the message and the user's request. Files keep their current content. Use it if the "
+        "steps since then were long and only their outcome matters: a large file read for one line, a search "
+        "with one hit, an approach that failed. The user still sees everything."
     )
     arguments = DmailArguments
 
@@ -234,30 +293,33 @@ class DmailTool(BaseTool[DmailArguments]):
         self._mailbox = mailbox
 
     def headline(self, arguments: DmailArguments) -> str:
-        return f"to checkpoint {arguments.checkpoint_id}: {one_line(arguments.message)}"
+        return f"to checkpoint {arguments.checkpoint_id}: {escaped_line(arguments.message)}"
 
     async def act(self, arguments: DmailArguments, context: ToolContext) -> ToolOutcome:
         if not arguments.message.strip():
-            raise ToolFailure("The message is empty: back there it is all you will have.")
+            raise ToolFailure(EMPTY_DMAIL)
         if self._mailbox.waiting is not None:
-            raise ToolFailure("Only one D-Mail a step: the first one goes out.", "not sent ✗")
-        known = reachable(self._session)
-        if arguments.checkpoint_id not in known:
-            there = ", ".join(map(str, known[-12:])) or "none yet"
-            raise ToolFailure(
-                f"Checkpoint {arguments.checkpoint_id} cannot be reached. There are: {there}.", "not sent ✗"
-            )
+            raise ToolFailure(ONE_DMAIL, "not sent ✗")
+        checkpoints = reachable(self._session)
+        if arguments.checkpoint_id not in checkpoints:
+            newest = ", ".join(map(str, checkpoints[-12:])) or "none yet"
+            number = arguments.checkpoint_id
+            raise ToolFailure(UNREACHABLE, "not sent ✗", number=number, numbers=newest)
         self._mailbox.waiting = Dmail(arguments.message, arguments.checkpoint_id)
-        return ToolOutcome("Sent: it is delivered when this step ends.", brief="sent")
+        return ToolOutcome(SENT, brief="sent")
 
 
 def reachable(session: Session) -> list[int]:
-    """The checkpoints the model was shown since the newest compaction and that its view still leads to."""
-    shown = {item.message.checkpoint for item in session.projection.view}
-    compactions = session.projection.compactions()
-    newest = compactions[-1].index if compactions else NEW
-    places = (place for place in session.projection.checkpoints if place.index > newest)
-    return [place.id for place in places if place.id in shown]
+    """Return the ids of the checkpoints in the view that are newer than the last compaction."""
+    projection = session.projection
+    shown = {item.message.checkpoint for item in projection.view}
+    compactions = projection.compactions()
+    last_compaction = compactions[-1].index if compactions else NEW
+    return [
+        checkpoint.id
+        for checkpoint in projection.checkpoints
+        if checkpoint.index > last_compaction and checkpoint.id in shown
+    ]
 
 
 # --- todo ------------------------------------------------------------------------------------------------
@@ -266,46 +328,58 @@ Status = Literal["pending", "in_progress", "completed"]
 
 
 def todo_lines(todos: Sequence[Todo]) -> list[str]:
-    """The list as the model reads it."""
+    """Return the to-do list as shown to the model."""
+    return [f"{_mark(todo)} {escaped_line(todo.text)}" for todo in todos]
 
-    def mark(todo: Todo) -> str:
-        return "[x]" if todo.is_done else "[>]" if todo.is_begun else "[ ]" if todo.is_open else "[-]"
 
-    return [f"{mark(todo)} {one_line(todo.text)}" for todo in todos]
+def _mark(todo: Todo) -> str:
+    if todo.is_done:
+        return "[x]"
+    if todo.is_begun:
+        return "[>]"
+    return "[ ]" if todo.is_open else "[-]"
 
 
 class TodoItem(Arguments):
-    # Models that know other todo tools add ids and priorities: no reason to refuse the list.
+    # Ignore ids and priorities, which models add because other to-do tools have them.
     model_config = ConfigDict(extra="ignore")
 
-    content: str = Field(min_length=1, description="What is to do, in a few words that stay the same.")
-    status: Status = Field(description="Where it stands.")
+    content: str = Field(
+        min_length=1, description="The task, in a few words that stay the same."
+    )
+    status: Status = Field(description="State of the task.")
 
 
 class TodoArguments(Arguments):
-    todos: list[TodoItem] = Field(description="All items, done ones too, in working order.")
+    todos: list[TodoItem] = Field(
+        description="All items, including completed ones, in the order in which to do them."
+    )
 
 
 class TodoTool(BaseTool[TodoArguments]):
     name = "todo"
     description = (
-        "Keep a list of what is to do; each call replaces all of it. For work of three or more steps, or "
-        "several requests: write it before you begin, have one item in_progress, and mark it completed as "
-        "soon as it is done and checked. Not for a single step or a question."
+        "Keep a to-do list; each call replaces the whole list. For work of three or more steps, or several "
+        "requests: write the list before you begin, have one item in_progress, and mark it completed as soon "
+        "as it is done and checked. Not for a single step or a question."
     )
     arguments = TodoArguments
 
     def headline(self, arguments: TodoArguments) -> str:
-        return current_todo([Todo(item.content, item.status) for item in arguments.todos])
+        return current_todo(
+            [Todo(item.content, item.status) for item in arguments.todos]
+        )
 
     async def act(self, arguments: TodoArguments, context: ToolContext) -> ToolOutcome:
         todos = arguments.todos
         if not todos:
-            return ToolOutcome("The list is empty.", brief="empty")
+            return ToolOutcome(NO_TODOS, brief="empty")
         lines = todo_lines([Todo(item.content, item.status) for item in todos])
         started = sum(item.status == "in_progress" for item in todos)
         if started > 1:
-            lines.append(f"({started} items are in progress: better finish one before the next.)")
-        done = sum(item.status == "completed" for item in todos)
+            lines.append(SEVERAL_STARTED.format(count=started))
+        completed = sum(item.status == "completed" for item in todos)
         text, full = await fitted("\n".join(lines), context, self.name)
-        return ToolOutcome(text, brief=f"{done} of {len(todos)} done", full_output=full)
+        return ToolOutcome(
+            text, brief=f"{completed} of {len(todos)} done", full_output=full
+        )

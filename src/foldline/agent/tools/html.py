@@ -1,8 +1,7 @@
-"""HTML as Markdown, as a program of its own: HTML on its input, Markdown on its output, both in UTF-8.
+"""Converts HTML to Markdown in a separate process: HTML on stdin, Markdown on stdout, in UTF-8.
 
-A process, because pages can be made on which parsers and regular expressions work for hours and hold Python's
-lock: in the agent that would freeze the screen, here it is ended. Its one argument is the URL that links are
-relative to.
+A malicious page can keep parsers and regular expressions busy for hours while they hold the GIL, which would
+freeze the screen. A separate process can be killed. The process's only argument is the base URL for links.
 """
 
 import asyncio
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from foldline.programs import python_command, trusted_environment
+from foldline.text.harmless import escaped_line
 
 from .base import ToolFailure
 from .process import environment
-from .text import one_line
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -27,19 +26,30 @@ _NOISE = (
     "[role=banner], [role=search], [role=contentinfo], [role=complementary]"
 )
 _MAIN = "main, [role=main], article"
+NOT_CONVERTED = (
+    "{url} cannot be converted to text, because {reason}: get it with `bash` and curl."
+)
+TOO_SLOW = "this takes longer than {seconds} s"
+TOO_COMPLEX = "it is too large, nested too deeply, or broken"
 _LEAST = 200
-"""Characters of what calls itself the main part, for it to be taken for all there is to read."""
+"""Minimum length of a main element, in characters.
+
+A shorter one is not considered the page's content.
+"""
 _SECONDS = 15
-"""How long it may take: a second or two for a large page of text, several for one large table."""
+"""Time limit for converting a page, in seconds.
+
+A large page takes one or two seconds, a large table several.
+"""
 _MEMORY = 4 * 1024**3
-"""Bytes of address space; what needs more has been made to."""
+"""Maximum address space of the converting process, in bytes. Ordinary pages need less."""
 
 
 async def markdown_of(html: str, base: str) -> str:
-    """What there is to read on a page, with links that can be fetched.
+    """Convert the readable content of a page to Markdown with absolute links.
 
     Raises:
-        ToolFailure: it cannot be converted, or not within reason.
+        ToolFailure: the page cannot be converted, or takes too long.
     """
     converter = await asyncio.create_subprocess_exec(
         *python_command(__name__, base),
@@ -53,31 +63,31 @@ async def markdown_of(html: str, base: str) -> str:
         async with asyncio.timeout(_SECONDS):
             text, _ = await converter.communicate(html.encode("utf-8", "replace"))
     except TimeoutError:
-        raise _not_converted(base, f"it takes longer than {_SECONDS} s") from None
+        reason = TOO_SLOW.format(seconds=_SECONDS)
+        raise _not_converted(base, reason) from None
     finally:
         with suppress(ProcessLookupError):
             converter.kill()
         await converter.wait()
     if converter.returncode:
-        raise _not_converted(base, "it is too large or too deep, or broken")
+        raise _not_converted(base, TOO_COMPLEX)
     return text.decode()
 
 
-def _not_converted(base: str, why: str) -> ToolFailure:
+def _not_converted(base: str, reason: str) -> ToolFailure:
     return ToolFailure(
-        f"{one_line(base)} cannot be turned into text, {why}: get it with `bash` and curl.",
-        brief="unreadable ✗",
+        NOT_CONVERTED, "unreadable ✗", url=escaped_line(base), reason=reason
     )
 
 
 def main() -> int:
-    _bounded()
+    _limit_resources()
     sys.stdout.write(converted(sys.stdin.read(), sys.argv[1]))
     return 0
 
 
-def _bounded() -> None:
-    """Limits time and memory, also for when the agent is no longer there to end this process."""
+def _limit_resources() -> None:
+    """Limit time and memory, in case the agent's process ends before this one."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -86,57 +96,61 @@ def _bounded() -> None:
 
 
 def converted(html: str, base: str) -> str:
-    """The Markdown of a page. Takes as long as it takes."""
+    """Convert a page to Markdown. This may take a very long time."""
     from bs4 import BeautifulSoup
     from markdownify import ATX, MarkdownConverter
 
     soup = BeautifulSoup(html, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     part = _readable(soup)
-    _absolute(part, base)
+    _make_links_absolute(part, base)
     try:
         text = MarkdownConverter(
             heading_style=ATX,
             bullets="-",
-            # Code and names as they are: a model reads the text, nothing renders it.
+            # Do not escape characters: code and names must stay readable, because the text is not rendered.
             escape_misc=False,
             escape_asterisks=False,
             escape_underscores=False,
         ).convert_soup(part)
-    except RecursionError:  # nested deeper than any page that was written for people
+    except RecursionError:  # nested deeper than any ordinary page
         text = part.get_text("\n", strip=True)
     text = "\n".join(line.rstrip(" \t") for line in text.split("\n"))
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     if title and not re.search(r"^# ", text, re.MULTILINE):
-        text = f"# {one_line(title)}\n\n{text}"
+        text = f"# {escaped_line(title)}\n\n{text}"
     return text + "\n" if text else ""
 
 
 def _readable(soup: "BeautifulSoup") -> "Tag":
-    """The part that is there to be read."""
+    """Return the element that contains the page's content."""
     for title in soup.find_all("title"):
         title.decompose()
     for noise in soup.select(_NOISE):
         if not noise.decomposed:
             noise.decompose()
-    mains = [part for part in soup.select(_MAIN) if len(part.get_text(strip=True)) >= _LEAST]
-    known = set(map(id, mains))  # tags are compared by all that is in them
-    mains = [part for part in mains if not any(id(parent) in known for parent in part.parents)]
-    # Several articles are a list of them, and what stands between belongs to it.
+    mains = [
+        part for part in soup.select(_MAIN) if len(part.get_text(strip=True)) >= _LEAST
+    ]
+    ids = set(map(id, mains))  # `==` on tags would compare their content
+    mains = [
+        part for part in mains if not any(id(parent) in ids for parent in part.parents)
+    ]
+    # Several articles form a list, to which the text between them belongs.
     return mains[0] if len(mains) == 1 else soup
 
 
-def _absolute(part: "Tag", base: str) -> None:
-    """Links that can be fetched; no scripts, and no pictures that are written out in the page."""
+def _make_links_absolute(part: "Tag", base: str) -> None:
+    """Make links absolute; remove scripts, and images embedded as data URLs."""
     for name, attribute in (("a", "href"), ("img", "src")):
         for tag in part.find_all(name):
             target = str(tag.get(attribute, ""))
             try:
-                whole = urljoin(base, target)
+                url = urljoin(base, target)
             except ValueError:
-                whole = ""
-            if whole.startswith(("http://", "https://", "mailto:")):
-                tag[attribute] = whole
+                url = ""
+            if url.startswith(("http://", "https://", "mailto:")):
+                tag[attribute] = url
             elif name == "img":
                 tag.replace_with(str(tag.get("alt", "")))
             else:

@@ -1,72 +1,88 @@
-"""Commands in the background: they outlive the call, the turn and Esc. None outlives the agent."""
+"""Background jobs: commands that keep running after the call and the turn, until the agent is closed."""
 
 import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-from foldline.context.numbers import many
+from foldline.data import Environ
 from foldline.files import create_private, make_private, read_regular
 from foldline.protocol import FoldlineError, system_words
+from foldline.text.numbers import many
 
 from ..api_keys import Mask
+from ..confinement import CommandSandbox
 from .process import LeftBehind, end_all, ending, spawn, still_running
 from .text import printed, sized
 
-if TYPE_CHECKING:
-    from ..sandbox import Sandbox
-
+GAP = "\n[… {size} of output were not kept …]\n"
+NOT_KEPT = "the output is not recorded from here on: {reason}"
+TIMED_OUT = "timed out after {seconds:g} s"
+NOT_STARTED = "could not be started: {reason}"
+STOPPED = "stopped"
+CLOSED = "Foldline was closed"
+TOO_MANY_JOBS = "{jobs} are already running: stop one with `jobs` first."
 KEPT_START = 16 * 1024 * 1024
-"""Bytes of an output kept from its start."""
+"""Number of bytes that are kept from the start of an output."""
 KEPT_END = 1024 * 1024
-"""Bytes kept, at least, from the end of one longer than that."""
+"""Minimum number of bytes that are kept from the end of a longer output."""
 _LONGEST_LINE = 64 * 1024
-"""Bytes of an unfinished line that are held back until it ends: a progress bar is one line."""
+"""Maximum number of bytes of an unfinished line, such as a progress bar, that are held back until it ends."""
 _MOST_JOBS = 16
-"""Jobs that run at a time."""
+"""Maximum number of jobs that run at the same time. Starting another one fails."""
 
 
 def gap(left_out: int) -> str:
-    """The line in place of so many bytes."""
-    return f"\n[… {sized(left_out)} of output were not kept …]\n"
+    """Return the line that replaces `left_out` omitted bytes."""
+    return GAP.format(size=sized(left_out))
 
 
 class JobOutput:
-    """The output of a job in a file that holds its start, what was left out, and its end, at any moment."""
+    """Writes a job's output to a file.
+
+    Only the start and the end of a long output are kept.
+    """
 
     def __init__(self, number: int, path: Path, file: BinaryIO, mask: Mask) -> None:
         self.number = number
         self.path = path
         self.trouble = ""
-        """Why nothing more is kept: the disk is full."""
+        """Error that ended the recording, such as a full disk. Empty if there was none."""
         self._file = file
-        self._mask, self._masked = mask, mask.stream()
-        """Of whole texts, where a terminal sequence may have stood within a key; of what comes in pieces."""
-        self._held = b""
-        """The line that has not ended yet."""
+        self._mask = mask
+        """Removes API keys from the complete output before it is returned.
+
+        In streamed output, a terminal sequence may split a key, so that it is not recognised there.
+        """
+        self._mask_stream = mask.stream()
+        self._line = b""
+        """The current line, which has not ended yet."""
         self._written = 0
-        """Bytes of the start."""
+        """Bytes written to the part that keeps the start."""
         self._end = bytearray()
         self._left_out = 0
         self._lock = threading.Lock()
-        """A job that is stopped is closed here while a thread may still be at its last piece."""
+        """Protects the file.
+
+        A job can be closed while a thread is still writing its last chunk.
+        """
 
     @classmethod
     def new(cls, folder: Path, mask: Mask) -> "JobOutput":
-        """A new one, with the next number and a file that only its owner may read.
+        """Create the output of the next job, in a file that only its owner may read.
 
         Raises:
-            OSError: the file cannot be made.
+            OSError: the file cannot be created.
         """
         make_private(folder)
         number = max((_number(path) for path in folder.glob("job-*.txt")), default=0)
         while True:
             number += 1
-            path = file_of(number, folder)
+            path = output_path(number, folder)
             try:
                 handle = create_private(path)
             except FileExistsError:
@@ -74,47 +90,55 @@ class JobOutput:
             return cls(number, path, os.fdopen(handle, "wb", buffering=0), mask)
 
     async def take(self, chunk: bytes) -> bool:
-        """Always wants more: a program that writes must not stop because nobody keeps it."""
-        await asyncio.to_thread(self._take, chunk)
+        """Record a chunk.
+
+        Always returns True, because the program must not block on its output.
+        """
+        await asyncio.to_thread(self._add, chunk)
         return True
 
     def text(self) -> str:
-        """What is kept so far, the unfinished line included. Reads the file: call it off the event loop."""
+        """Return the recorded output.
+
+        Blocking: do not call it on the event loop.
+        """
         with self._lock:
-            return self._shown(read_regular(self.path))
+            text = read_regular(self.path).decode("utf-8", "replace")
+            text += self._printed(self._line)
+            return f"{text}\n[{self.trouble}]" if self.trouble else text
 
     def close(self) -> None:
-        """Write what is held back."""
+        """Write the unfinished line and close the file."""
         with self._lock:
-            held, self._held = self._held + self._masked.rest(), b""
-            self._keep(held)
+            self._write(self._line + self._mask_stream.rest())
+            self._line = b""
             self._file.close()
-
-    def _shown(self, kept: bytes) -> str:
-        trouble = f"\n[{self.trouble}]" if self.trouble else ""
-        return kept.decode("utf-8", "replace") + self._printed(self._held) + trouble
 
     def _printed(self, output: bytes) -> str:
         return self._mask(printed(output))
 
-    def _take(self, chunk: bytes) -> None:
+    def _add(self, chunk: bytes) -> None:
         with self._lock:
-            lines, line_end, rest = (self._held + self._masked.feed(chunk)).rpartition(b"\n")
-            self._held = rest if len(rest) <= _LONGEST_LINE else b""
-            self._keep(lines + line_end if self._held or not rest else lines + line_end + rest)
+            output = self._line + self._mask_stream.feed(chunk)
+            line_start = output.rfind(b"\n") + 1
+            if len(output) - line_start > _LONGEST_LINE:
+                line_start = len(output)
+            self._line = output[line_start:]
+            self._write(output[:line_start])
 
-    def _keep(self, output: bytes) -> None:
+    def _write(self, output: bytes) -> None:
         if not output or self.trouble or self._file.closed:
             return
         text = self._printed(output).encode()
         try:
             room = KEPT_START - self._written
-            self._written += self._file.write(text[:room]) if room else 0
-            self._keep_end(text[room:])
+            if room:
+                self._written += self._file.write(text[:room])
+            self._write_end(text[room:])
         except OSError as error:
-            self.trouble = f"the output is not kept from here on: {error.strerror or error}"
+            self.trouble = NOT_KEPT.format(reason=error.strerror or error)
 
-    def _keep_end(self, text: bytes) -> None:
+    def _write_end(self, text: bytes) -> None:
         self._end += text
         if len(self._end) <= 2 * KEPT_END:
             self._file.write(text)
@@ -126,8 +150,8 @@ class JobOutput:
         self._file.truncate()
 
 
-def file_of(number: int, folder: Path) -> Path:
-    """Where the output of a job is."""
+def output_path(number: int, folder: Path) -> Path:
+    """Return the path of the file with a job's output."""
     return folder / f"job-{number}.txt"
 
 
@@ -136,40 +160,52 @@ def _number(path: Path) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def earlier_outputs(folder: Path, known: Collection[int]) -> dict[int, Path]:
-    """By number, the outputs of jobs that are not `known`: they ended with the program that ran them."""
-    numbered = {_number(path): path for path in folder.glob("job-*.txt")}
-    return {number: numbered[number] for number in sorted(numbered.keys() - {0, *known})}
+def earlier_outputs(folder: Path, current: Collection[int]) -> dict[int, Path]:
+    """Return the output files of jobs from earlier runs of the program, by job number.
+
+    Args:
+        current: numbers of the jobs of this run, which are left out.
+    """
+    outputs = {_number(path): path for path in folder.glob("job-*.txt")}
+    return {
+        number: outputs[number] for number in sorted(outputs.keys() - {0, *current})
+    }
 
 
 @dataclass(eq=False)
-class Job:
+class BackgroundJob:
     """A command in the background."""
 
     number: int
-    """Unique in the session: the file of its output is named after it."""
+    """Number of the job, unique in the session.
+
+    The name of its output file contains this number.
+    """
     command: str
-    kept: JobOutput
+    output: JobOutput
     left: LeftBehind
-    """Where the processes are that it leaves running."""
+    """Processes that finished commands left running."""
     group: int = 0
-    """The number of its process group, once it was started."""
+    """Id of the job's process group. 0 until the job has started."""
     remaining: Sequence[int] = ()
-    """Numbers of the processes that still ran when it ended."""
+    """PIDs of processes that still run after the job has ended."""
     began: float = field(default_factory=time.monotonic)
     ended: float | None = None
     status: int | None = None
-    """Its exit status; negative: the signal that ended it. None while it runs, and where it was stopped."""
+    """Exit status; negative if a signal ended the job.
+
+    None while the job runs, or if it was stopped.
+    """
     why: str = ""
-    """Why it was ended, where it did not end by itself."""
-    seen: str = ""
-    """What it made that acts by itself, once it has ended."""
+    """Reason why Foldline ended the job. Empty if the job ended on its own."""
+    sandbox_note: str = ""
+    """Warning about self-executing files that the job created. Set once the job has ended."""
     reported: bool = False
-    """Whether the model knows that it has ended."""
+    """Whether the model has been informed that the job has ended."""
     task: asyncio.Task[None] | None = None
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         return self.ended is None
 
     @property
@@ -178,50 +214,52 @@ class Job:
 
     @property
     def age(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the job started."""
         return time.monotonic() - self.began
 
     @property
     def state(self) -> str:
-        """Its state in words: `runs`, `ended: exit 0`, `ended: stopped`."""
-        return "runs" if self.runs else f"ended: {self.end}"
+        """State of the job: `runs`, or for example `ended: exit 0` or `ended: stopped`."""
+        return "runs" if self.is_running else f"ended: {self.end}"
 
     @property
     def end(self) -> str:
-        """How it ended, in a word or two."""
+        """How the job ended, for example `exit 0` or `stopped`."""
         return self.why or ending(self.status)
 
     @property
-    def runs_on(self) -> bool:
-        """Whether it has ended and a process of it still runs."""
+    def has_leftovers(self) -> bool:
+        """Whether the job has ended while one of its processes is still running."""
         return bool(self.remaining and self.left.families(self.group))
 
     @property
     def leftover(self) -> str:
-        """What of it runs on after its end, in words; empty if nothing does."""
-        return still_running(self.remaining) if self.runs_on else ""
+        """Note on processes that still run after the job has ended, if there are any."""
+        return still_running(self.remaining) if self.has_leftovers else ""
 
     async def wait(self, seconds: float) -> None:
-        """Wait until it ends, at most so long."""
+        """Wait at most `seconds` until the job ends."""
         if self.task is not None:
             await asyncio.wait({self.task}, timeout=seconds)
 
 
 class Jobs:
-    """The jobs of one agent, those that have ended included."""
+    """The jobs of one agent, including those that have ended."""
 
-    def __init__(self, on_end: Callable[[Job], None] = lambda job: None) -> None:
+    def __init__(
+        self, on_end: Callable[[BackgroundJob], None] = lambda job: None
+    ) -> None:
         self.on_end = on_end
-        """Called with each job that ends, but for those that end with the agent."""
+        """Called with each job that ends, except when the agent is closed."""
         self.left = LeftBehind()
-        """What commands that have ended left running."""
-        self._jobs: dict[int, Job] = {}
+        """Processes that finished commands left running."""
+        self._jobs: dict[int, BackgroundJob] = {}
         self._closing = False
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[BackgroundJob]:
         return list(self._jobs.values())
 
-    def numbered(self, number: int) -> Job | None:
+    def numbered(self, number: int) -> BackgroundJob | None:
         return self._jobs.get(number)
 
     def start(
@@ -229,69 +267,82 @@ class Jobs:
         argv: Sequence[str],
         command: str,
         cwd: Path,
-        environment: Mapping[str, str],
+        environment: Environ,
         folder: Path,
         seconds: float | None,
         mask: Mask,
-        box: "Sandbox | None" = None,
-    ) -> Job:
-        """Start a command; its output goes to a new file in `folder`, without keys. It is ended after
-        `seconds`.
+        box: CommandSandbox | None = None,
+    ) -> BackgroundJob:
+        """Start a command, and write its output to a new file in `folder`.
+
+        Args:
+            seconds: time limit of the job; None for no limit.
+            mask: removes keys from the output.
 
         Raises:
-            FoldlineError: too many run already.
-            OSError: its file cannot be made.
+            FoldlineError: too many jobs are running already.
+            OSError: the output file cannot be created.
         """
-        running = sum(job.runs for job in self._jobs.values())
+        running = sum(job.is_running for job in self._jobs.values())
         if running >= _MOST_JOBS:
-            raise FoldlineError(f"{many(running, 'job')} run already: stop one with `jobs` first.")
-        kept = JobOutput.new(folder, mask)
-        job = self._jobs[kept.number] = Job(kept.number, command, kept, self.left)
+            raise FoldlineError(TOO_MANY_JOBS, jobs=many(running, "job"))
+        output = JobOutput.new(folder, mask)
+        job = BackgroundJob(output.number, command, output, self.left)
+        self._jobs[job.number] = job
 
         async def run() -> None:
             try:
-                running = spawn(argv, cwd, environment, self.left, box)
-                async with asyncio.timeout(seconds), running as child:
+                process = spawn(argv, cwd, environment, self.left, box)
+                async with asyncio.timeout(seconds), process as child:
                     job.group = child.pid
-                    # As long as anybody holds the output: a script that starts a server and ends is that
-                    # server.
-                    await child.follow(kept.take, drain=None)
+                    # Wait until the output is closed, because a job may start a server and exit.
+                    await child.follow(output.take, drain=None)
                     job.status = child.status
                 job.remaining = await self.left.running(job.group)
             except TimeoutError:
-                job.why = f"timed out after {seconds:g} s"
+                job.why = TIMED_OUT.format(seconds=seconds)
             except OSError as error:
-                job.why = f"could not be started: {system_words(error)}"
+                job.why = NOT_STARTED.format(reason=system_words(error))
             finally:
                 if box is not None:
-                    job.seen = (await asyncio.to_thread(box.seen, "", failed=False)).words
+                    report = await asyncio.to_thread(box.report, "", failed=False)
+                    job.sandbox_note = report.words
 
         job.task = asyncio.create_task(run())
-        job.task.add_done_callback(lambda _: self._ended(job))  # also where it was stopped before it began
+        job.task.add_done_callback(
+            lambda _: self._ended(job)
+        )  # even if cancelled before it begins
         return job
 
-    async def stop(self, job: Job, why: str = "stopped") -> None:
-        """End a job and all it started, also what runs on after its end."""
+    async def stop(self, job: BackgroundJob, why: str = STOPPED) -> None:
+        """End a job and all processes that it started.
+
+        The processes are ended even if the job itself has ended already.
+        """
         for family in self.left.families(job.group):
             await asyncio.to_thread(end_all, family)
-        if job.task is None or not job.runs:
+        if job.task is None or not job.is_running:
             return
         job.why = job.why or why
         job.task.cancel()
         await asyncio.wait({job.task})
 
     async def aclose(self) -> None:
-        """End all that run, and what commands left running."""
+        """End all jobs, and the processes that commands left running."""
         self._closing = True
-        stops = (self.stop(job, "Foldline was closed") for job in self._jobs.values())
+        stops = (self.stop(job, CLOSED) for job in self._jobs.values())
         await asyncio.gather(*stops, asyncio.to_thread(self.left.end))
 
-    def news(self) -> list[Job]:
-        """Jobs whose end the model does not know of."""
-        return [job for job in self._jobs.values() if not job.runs and not job.reported]
+    def unreported(self) -> list[BackgroundJob]:
+        """Return the jobs that have ended without the model knowing."""
+        return [
+            job
+            for job in self._jobs.values()
+            if not job.is_running and not job.reported
+        ]
 
-    def _ended(self, job: Job) -> None:
+    def _ended(self, job: BackgroundJob) -> None:
         job.ended = time.monotonic()
-        job.kept.close()
+        job.output.close()
         if not self._closing:
             self.on_end(job)

@@ -1,10 +1,11 @@
-"""Commands whose leading words say what they do: what "always" may allow beyond one exact command. Pure.
+"""Commands that an "always" rule may cover by their leading words, for example `git status`.
 
-A rule by leading words must not become a general licence. So it is made only of commands known here, only
-where the shell would change nothing about their words, and only with options known here: those that start no
-other program, load no code or settings, write to no file they name, and do not change the folder or anything
-else of the shell that runs them. Nor does it hold commands that follow links they find by themselves (`diff`
-of two folders).
+A rule for leading words must not allow arbitrary actions. Therefore, it covers only the commands and options
+listed here, and only if the shell does not expand their words. Listed options start no other program, load no
+code or settings, write to no named file, and do not change the working folder or the state of the shell.
+Commands that follow symbolic links they encounter, such as `diff` for two folders, are not listed.
+
+All functions are pure.
 """
 
 import re
@@ -15,44 +16,66 @@ from pathlib import Path
 from .shell_syntax import SimpleCommand, Word
 
 _TABLE = Path(__file__).with_name("known_commands.txt")
-"""`LEADING WORDS  OPTIONS`: letters after one `-` may stand together, as in `-la`; names of several letters
-after one `-` (`find`, `go`) are whole words. A value may follow as `=VALUE`, or as the next word."""
+"""File with rows of the form `LEADING WORDS  OPTIONS`.
+
+Letters after a single `-` can be combined, as in `-la`, except for `find` and `go`, where they form one word.
+The value of an option follows as `=VALUE` or as the next word."""
 
 _WHOLE_WORDS = ("find", "go")
-"""Programs whose options of several letters begin with one `-`."""
+"""Programs whose long options begin with a single `-`."""
 
+_PYTHON_TOOLS = (
+    "pytest",
+    "mypy",
+    "black",
+    "isort",
+    "flake8",
+    "ruff check",
+    "ruff format",
+)
 _FRONTS = {
-    "uv run": ("pytest", "mypy", "black", "isort", "flake8", "ruff check", "ruff format"),
-    "poetry run": ("pytest", "mypy", "black", "isort", "flake8", "ruff check", "ruff format"),
-    "python -m": ("pytest",),  # of others, a file of that name in the project would take the place
+    "uv run": _PYTHON_TOOLS,
+    "poetry run": _PYTHON_TOOLS,
+    "python -m": ("pytest",),  # a file in the project could shadow the other modules
     "python3 -m": ("pytest",),
 }
-"""What may stand before some of them without changing what they do."""
+"""Prefixes that do not change the meaning of a command, each with the commands that may follow."""
 
 _NAMES_A_SCRIPT = (("npm", "run"), ("pnpm", "run"), ("yarn", "run"))
-"""Commands of which the next word is part of what they do; of `make`, all targets are."""
+"""Commands whose next word, a script's name, is part of the rule.
+
+For `make`, all targets are part of it.
+"""
 
 _FILTERS = frozenset(
-    re.findall(r"\w+", "cat head tail wc nl cut tr sort comm cmp md5sum sha256sum grep rg file echo true")
+    re.findall(
+        r"\w+",
+        "cat head tail wc nl cut tr sort comm cmp md5sum sha256sum grep rg file echo true",
+    )
 )
-"""What only looks at what it is given to read: of others, an editor or a script may take it for commands."""
+"""Commands that only read their input.
+
+Other commands, such as an editor, could execute their input.
+"""
 
 _NUMBER = re.compile(r"-[0-9]+")
 _PLAIN = re.compile(r"[A-Za-z][\w.:-]*", re.ASCII)
 
 
-def _table() -> Iterator[tuple[tuple[str, ...], frozenset[str], str]]:
+def _rows() -> Iterator[tuple[tuple[str, ...], tuple[frozenset[str], str]]]:
     for row in re.split(r"\n(?! )", _TABLE.read_text(encoding="utf-8").strip()):
         words = row.split()
         leading = tuple(takewhile(lambda word: not word.startswith("-"), words))
         options = words[len(leading) :]
-        whole = leading[0] in _WHOLE_WORDS
-        letters = "" if whole else "".join(o[1:] for o in options if not o.startswith("--"))
-        named = frozenset(o for o in options if whole or o.startswith("--"))
-        yield leading, named, letters
+        names = frozenset(options)
+        letters = ""
+        if leading[0] not in _WHOLE_WORDS:
+            names = frozenset(option for option in options if option.startswith("--"))
+            letters = "".join(option[1:] for option in options if option not in names)
+        yield leading, (names, letters)
 
 
-_KNOWN = {leading: (named, letters) for leading, named, letters in _table()}
+_KNOWN = dict(_rows())
 _KNOWN |= {
     (*front.split(), *name.split()): _KNOWN[tuple(name.split())]
     for front, names in _FRONTS.items()
@@ -62,42 +85,56 @@ _MOST_LEADING = max(map(len, _KNOWN))
 
 
 def leading_words(command: SimpleCommand) -> str:
-    """The words a rule may be made of: `git status`, `npm run build`; empty where no rule but one for the
-    exact command line will do."""
+    """Return the leading words of a command for a rule, for example `npm run build`.
+
+    Returns an empty string if only a rule for the exact command line is safe.
+    """
     words = [word.text for word in command.words if word.kind == "literal"]
     if len(words) < len(command.words) and not _only_prints(command):
         return ""
-    starts = (tuple(words[:count]) for count in range(min(_MOST_LEADING, len(words)), 0, -1))
+    starts = (
+        tuple(words[:count]) for count in range(min(_MOST_LEADING, len(words)), 0, -1)
+    )
     leading = next((start for start in starts if start in _KNOWN), None)
     if leading is None or (command.is_fed and leading[0] not in _FILTERS):
         return ""
-    named, letters = _KNOWN[leading]
-    rest = words[len(leading) :]
+    options, letters = _KNOWN[leading]
+    arguments = words[len(leading) :]
     if leading in _NAMES_A_SCRIPT:
-        if not rest or not _PLAIN.fullmatch(rest[0]):
+        if not arguments or not _PLAIN.fullmatch(arguments[0]):
             return ""
-        leading, rest = (*leading, rest[0]), rest[1:]
+        leading = (*leading, arguments.pop(0))
     if leading == ("make",):
-        targets = [word for word in rest if not word.startswith("-") and not word.isdecimal()]
+        targets = [
+            word
+            for word in arguments
+            if not word.startswith("-") and not word.isdecimal()
+        ]
         if not all(map(_PLAIN.fullmatch, targets)):
-            return ""  # a variable, with its `=`, can name a program that is started
+            return ""  # an assignment to a variable can name a program to start
         leading = (*leading, *targets)
-    return " ".join(leading) if all(_changes_nothing(word, named, letters) for word in rest) else ""
+    if not all(_is_harmless(word, options, letters) for word in arguments):
+        return ""
+    return " ".join(leading)
 
 
 def _only_prints(command: SimpleCommand) -> bool:
-    """Whether nothing that other commands print can make it do anything but print that."""
-    first, *rest = command.words
-    return first == Word("echo") and all(word.kind in ("literal", "output") for word in rest)
+    """Return whether this is an `echo` of plain words and command substitutions."""
+    program, *arguments = command.words
+    return program == Word("echo") and all(
+        word.kind in ("literal", "output") for word in arguments
+    )
 
 
-def _changes_nothing(word: str, named: frozenset[str], letters: str) -> bool:
-    """Whether a word after the leading ones does not change what kind of command it is."""
+def _is_harmless(word: str, options: frozenset[str], letters: str) -> bool:
+    """Return whether an argument is a listed option, or not an option at all."""
     if not word.startswith("-"):
-        return not word.startswith("@")  # a file of that name would hold options
-    if word == "-" or word in named or _NUMBER.fullmatch(word):
+        return not word.startswith("@")  # `@` would read options from a file
+    if word == "-" or word in options or _NUMBER.fullmatch(word):
         return True
     name, _, value = word.partition("=")
     if value or word.startswith("--"):
-        return name in named
-    return bool(letters) and all(char in letters for char in word[1:].rstrip("0123456789"))
+        return name in options
+    return bool(letters) and all(
+        char in letters for char in word[1:].rstrip("0123456789")
+    )

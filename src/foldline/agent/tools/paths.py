@@ -1,9 +1,13 @@
-"""Which paths lie in the working folder, and which changes act without anybody running them.
+"""Decides which paths are inside the working folder, and which files are self-executing.
 
-Whether a shell command stays inside is read off its words: a hint for approvals, and no wall, for a program
-opens what it likes. The unclear counts as outside. What runs at the user's word (tests, builds, scripts) is
-code like any other. An edit asks each time, whatever was allowed, if its file may act by itself: hidden
-files, of which a few are known to be inert, instructions of agents, and what git and Foldline are run from.
+Whether a shell command stays inside is guessed from the command's words. This is a hint for approvals, not a
+security barrier, because a program can open any file. Unclear words count as outside.
+
+A file is self-executing if other programs may run it, or follow instructions or settings in it, without the
+user asking for that. An edit to such a file always needs approval. These files count as self-executing:
+hidden files, except for a few that are known to be harmless; instructions for agents; and programs that git
+and Foldline start. Files that run only when the user starts them, such as tests, builds and scripts, do not
+count.
 """
 
 import difflib
@@ -11,13 +15,18 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there, listed_at
 from foldline.history import data_home
-from foldline.programs import find_program, own_places, skipped_program, trusted_environment
+from foldline.programs import (
+    find_program,
+    own_places,
+    skipped_program,
+    trusted_environment,
+)
 
 from ..discovery import up_to_top
 from ..sandbox_home import is_private, private_entries
@@ -27,13 +36,18 @@ from .process import environment
 from .shell_syntax import SimpleCommand, Word, read
 from .tree import files_below
 
+MISSING = "{path} does not exist.{hint}"
+DID_YOU_MEAN = " Did you mean {paths}?"
+FIND_PATH = " Use `glob` or `ls` to find the right path."
 _LOOKED_AT = 20_000
-"""How many files are looked through for one of the same name before the search for a suggestion ends."""
+"""Maximum number of files to search for one with the same name, to suggest its path."""
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Whether a path lies in a folder after all symbolic links are followed. Where they cannot be, it does
-    not."""
+    """Return whether a path is in a folder, after resolving links.
+
+    Returns False if the links cannot be resolved.
+    """
     try:
         return Path(real_path(path)).is_relative_to(real_path(folder))
     except OSError:
@@ -41,34 +55,50 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 
 def is_open(real: Path, folder: Path) -> bool:
-    """Whether a path without links lies in a folder, and is not among what is kept there: see `kept_in`."""
-    return real.is_relative_to(real_path(folder)) and not kept_in(folder)(real)
+    """Return whether a resolved path is in a folder and not protected there."""
+    return real.is_relative_to(real_path(folder)) and not protected_in(folder)(real)
 
 
-def kept_in(folder: Path) -> Callable[[Path], bool]:
-    """Return a test for paths that are no part of the work in this folder.
+def protected_in(folder: Path) -> Callable[[Path], bool]:
+    """Return a predicate for resolved paths in a folder that tools must not open.
 
-    These are Foldline's own data and the private entries of a home folder in it. Paths are without links."""
-    real, home = Path(real_path(folder)), Path(real_path(typed_path("~")))
+    These are Foldline's own data, and the private entries of a home folder.
+    """
+    real = Path(real_path(folder))
+    home = Path(real_path(typed_path("~")))
     places: list[Path | str] = [data_home(), config_dir(os.environ)]
     has_home = home.is_relative_to(real)
     if has_home:
         places += filter(os.path.islink, private_entries(home))
-    kept = [
-        place for place in map(Path, map(real_path, places)) if place != real and place.is_relative_to(real)
+    resolved = [Path(real_path(place)) for place in places]
+    protected = [
+        place for place in resolved if place != real and place.is_relative_to(real)
     ]
-    return lambda path: any(map(path.is_relative_to, kept)) or (has_home and is_private(path, home))
+    return lambda path: (
+        any(map(path.is_relative_to, protected))
+        or (has_home and is_private(path, home))
+    )
 
 
 def missing(path: Path, context: ToolContext) -> ToolFailure:
-    """The failure for a path that does not exist, with the nearest names that do. Reads the disk."""
-    near = [name for name in near_names(path, context) if name != named(path, context)]  # not in UTF-8
-    hint = f" Did you mean {' or '.join(near)}?" if near else " Use `glob` or `ls` to find the right path."
-    return ToolFailure(f"{named(path, context)} does not exist.{hint}", brief="not found ✗")
+    """Return the failure for a path that does not exist, with suggestions of similar names.
+
+    Blocking, because it reads from disk.
+    """
+    shown = named(path, context)
+    # A name that is not in UTF-8 may be shown in the same way.
+    near = [name for name in near_names(path, context) if name != shown]
+    hint = FIND_PATH
+    if near:
+        hint = DID_YOU_MEAN.format(paths=" or ".join(near))
+    return ToolFailure(MISSING, "not found ✗", path=shown, hint=hint)
 
 
 def near_names(path: Path, context: ToolContext) -> list[str]:
-    """Up to three existing paths like this one: like-named neighbours, else the same name elsewhere."""
+    """Return up to three existing paths that are similar to this one.
+
+    Similar names in the same folder come first, then files with the same name in the working folder.
+    """
     try:
         with listed_at(context.real(path).parent) as folder:
             neighbours = sorted(os.listdir(folder))  # noqa: PTH208 - `Path` knows no descriptors
@@ -79,45 +109,58 @@ def near_names(path: Path, context: ToolContext) -> list[str]:
     if close:
         return [named(path.parent / by_form[name], context) for name in close]
     files = islice(files_below(context.cwd), _LOOKED_AT)
-    return [named(found, context) for found in files if os.path.basename(found) == path.name][:3]  # noqa: PTH119
+    same_name = (file for file in files if os.path.basename(file) == path.name)  # noqa: PTH119
+    return [named(file, context) for file in islice(same_name, 3)]
 
 
 _UNCLEAR = re.compile(r"[$`{}]")
-"""What a shell, or a program, makes something else of that we do not work out."""
+"""Matches characters with which a shell or program may insert unknown text."""
 _PIECE = re.compile(r"[\w./+%~*?\[\]^-]+")
-"""What may be one of several paths in a word: of `--out=a`, `a:b`, `open('a')`."""
+"""Matches a path within a word, such as `--out=a`, `a:b` or `open('a')`."""
 _BETWEEN_PATHS = re.compile(r"[^\w./+%~*?\[\]^-]")
 _MOST_PLACES = 1_000
-"""In one word at which a path may begin; what has more is a text of its own, or a program."""
+"""Maximum number of positions in a word at which a path may begin.
+
+A word with more positions is treated as a path outside the working folder.
+"""
 _ABOVE = re.compile(r"\.[*?\[]")
-"""Begins a name that is expanded to others of which the folder above, `..`, is one."""
+"""Matches the start of a file name pattern that may also match `..`, the parent folder."""
 _MOVES = ("cd", "pushd", "popd")
 _NOWHERE = "/dev/null"
 
 
 def command_inside(command: str, cwd: Path) -> bool:
-    """Whether no word of a command leads out of a folder, and nothing that acts by itself is written. Links
-    are followed, `~` and variables are not. Asks git where it writes: call it off the event loop."""
+    """Return whether a command reads and writes only in a folder, judged by its words.
+
+    Writing a self-executing file counts as outside. Links are resolved; words with `~` or variables count as
+    outside. Blocking, because it may run git: do not call it on the event loop.
+    """
     reading = read(command)
     return (
         reading is not None
-        and all(_stays(each, cwd) for each in reading.commands)
-        and all(_is_clear(word) and _word_inside(word.text, cwd) for word in reading.others)
+        and all(_is_inside(simple_command, cwd) for simple_command in reading.commands)
+        and all(
+            _is_clear(word) and _word_inside(word.text, cwd) for word in reading.others
+        )
         and all(may_be_changed(cwd / target, cwd) for target in reading.writes)
     )
 
 
-def _stays(command: SimpleCommand, cwd: Path) -> bool:
-    """Whether a command stays where it is; of one we know, `$` in quotes is nothing but a sign."""
-    known, texts = bool(leading_words(command)), [word.text for word in command.words]
-    follows = [*texts[1:], "-"]
-    if any(
-        word in _MOVES and (after == "-" or word == "popd")
-        for word, after in zip(texts, follows, strict=True)
-    ):
-        return False  # to a folder that is not named
+def _is_inside(command: SimpleCommand, cwd: Path) -> bool:
+    """Return whether all words of a command stay inside.
+
+    In a known command, `$` is always literal.
+    """
+    texts = [word.text for word in command.words]
+    for word, following in pairwise([*texts, "-"]):
+        if word == "popd" or (word in _MOVES and following == "-"):
+            return False  # changes to an unknown folder
+    is_known = bool(leading_words(command))
     arguments = command.words[1:] if texts[0].startswith("/") else command.words
-    return all((known or _is_clear(word)) and _word_inside(word.text, cwd) for word in arguments)
+    return all(
+        (is_known or _is_clear(word)) and _word_inside(word.text, cwd)
+        for word in arguments
+    )
 
 
 def _is_clear(word: Word) -> bool:
@@ -130,12 +173,13 @@ def _word_inside(word: str, cwd: Path) -> bool:
 
 
 def _paths_in(word: str) -> Iterator[str]:
-    """Whatever in a word may be a path: each piece, and all there is from each place on where one may begin,
-    for the name of a link may itself hold what stands between two paths. An option may have its value right
-    behind its letter: `-I/usr`.
+    """Yield every part of a word that may be a path.
+
+    These are the pieces between separators and, because a name may contain a separator, the rest of the word
+    after each separator. The value of an option may directly follow its letter, as in `-I/usr`.
     """
-    starts = (0, *(found.end() for found in _BETWEEN_PATHS.finditer(word)))
-    for path in (*(word[start:] for start in starts), *_PIECE.findall(word)):
+    starts = [0, *(match.end() for match in _BETWEEN_PATHS.finditer(word))]
+    for path in [*(word[start:] for start in starts), *_PIECE.findall(word)]:
         if path and path != _NOWHERE:
             yield path
             if path.startswith("-"):
@@ -151,8 +195,10 @@ def _path_inside(path: str, cwd: Path) -> bool:
         return False  # its target is not known
 
 
-_INERT = frozenset((".gitignore", ".gitkeep", ".keep", ".dockerignore", ".editorconfig", ".mailmap"))
-"""Hidden files that no program takes orders from: lists of names, and how text is laid out."""
+_INERT = frozenset(
+    (".gitignore", ".gitkeep", ".keep", ".dockerignore", ".editorconfig", ".mailmap")
+)
+"""Hidden files that cannot make a program run code."""
 _FOLDERS = frozenset(
     (
         ".agents", ".foldline", ".git", ".githooks", ".husky", ".lefthook", ".ssh",
@@ -162,7 +208,7 @@ _FOLDERS = frozenset(
     )
 )  # fmt: skip
 _FILES = re.compile(
-    r"""head  # makes a folder a repository, whose settings name programs, without any `.git`
+    r"""head  # makes a folder a repository without `.git`; its settings name programs
     | hgrc  # of Mercurial
     | \.pre-commit-config\.ya?ml | \.?lefthook(-local)?\.\w+  # hooks
     | \.foldline\.toml | opencode\.jsonc? | \.mcp\.json  # of agents
@@ -175,19 +221,27 @@ _FILES = re.compile(
     """,
     re.VERBOSE,
 )
-"""Names in small letters."""
+"""Matches the names of self-executing files, in lower case."""
 _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-"""What HFS+ does not see in names: `.g\u200cit` is `.git` there (git's own check, utf8.c)."""
+"""Matches characters that HFS+ ignores in names.
+
+On HFS+, `.g\u200cit` is `.git` (see git's check in utf8.c).
+"""
 _BETWEEN_WORDS = re.compile(r"[\s;|&'\"()!=]+")
 _PATIENCE = 5.0
-"""Seconds git may take to list its settings: a pipe may stand in place of one of their files."""
+"""Maximum time for git to list its settings, in seconds.
+
+Git hangs if one of the settings files is a pipe.
+"""
 _MOST_SETTINGS = 256 * 1024
-"""Bytes of settings that are looked through; what has more is nothing people wrote."""
+"""Maximum number of bytes of git settings that are checked. Real settings are smaller."""
 
 
 def may_be_changed(path: Path, cwd: Path) -> bool:
-    """Whether a change of this file is one inside the folder that is worked in, and nothing more. Reads the
-    disk, and asks git: call it off the event loop."""
+    """Return whether a file is in the working folder and is not self-executing.
+
+    Blocking, because it reads the disk and runs git: do not call it on the event loop.
+    """
     try:
         return is_changeable(Path(real_path(path)), cwd)
     except OSError:
@@ -195,37 +249,45 @@ def may_be_changed(path: Path, cwd: Path) -> bool:
 
 
 def is_changeable(real: Path, cwd: Path) -> bool:
-    """`may_be_changed`, of a path whose links were followed: they are not followed again."""
+    """Return whether a file with a resolved path is in the working folder and is not self-executing."""
     folder = Path(real_path(cwd))
     return is_open(real, folder) and not (_acts(real, folder) or _is_named_by_git(real))
 
 
 def _acts(path: Path, folder: Path) -> bool:
-    above = [each for each in path.parents if each.is_relative_to(folder)]
+    parents = [parent for parent in path.parents if parent.is_relative_to(folder)]
     return (
         _may_act(path.relative_to(folder).parts)
         or any(map(path.is_relative_to, own_places([str(folder)])))
-        # Of `.git`, also where the folder lies within one: a work tree never does.
+        # A working folder within a `.git` is not a work tree.
         or ".git" in map(_plain, folder.parts)
-        # A dangling link will do: git once wrote `HEAD` as one.
-        or any(os.path.lexists(each / "HEAD") for each in above)
-        or any(path.is_relative_to(target) for each in above for target in _led_to(each))
+        # A folder with a `HEAD`, even as a dangling link, may be a repository.
+        or any(os.path.lexists(parent / "HEAD") for parent in parents)
+        or any(
+            path.is_relative_to(target)
+            for parent in parents
+            for target in _link_targets(parent)
+        )
     )
 
 
 def _may_act(parts: Sequence[str]) -> bool:
-    """Return whether a file below the working folder may act by itself, by the names on its path."""
+    """Return whether a file may be self-executing, judged by the names in its path."""
     if not parts:
         return False
     *folders, name = map(_plain, parts)
-    is_hidden = name.startswith(".") and name not in _INERT
-    return is_hidden or _FILES.fullmatch(name) is not None or any(each.startswith(".") for each in folders)
+    if name.startswith(".") and name not in _INERT:
+        return True
+    return _FILES.fullmatch(name) is not None or any(
+        folder.startswith(".") for folder in folders
+    )
 
 
 def acts_by_itself(name: str) -> bool:
-    """Return whether a file or folder of this name is known to act by itself. Of `.git`, only parts do.
+    """Return whether a file or folder with this name is known to be self-executing.
 
-    For what commands make: most of their hidden folders are caches, which `_may_act` would ask about.
+    Used for files that commands create, for which `_may_act` is too strict, because most hidden folders are
+    caches. Repositories are checked separately, because only some of their files are self-executing.
     """
     plain = _plain(name)
     if plain in (".git", "head"):
@@ -233,11 +295,15 @@ def acts_by_itself(name: str) -> bool:
     return plain in _FOLDERS or _FILES.fullmatch(plain) is not None
 
 
-def _led_to(folder: Path) -> Iterator[str]:
-    """What links in a folder lead to whose names may act: `AGENTS.md -> rules.md`."""
+def _link_targets(folder: Path) -> Iterator[str]:
+    """Yield the targets of links that may be self-executing, for example `AGENTS.md -> rules.md`."""
     try:
         with os.scandir(folder) as entries:
-            links = [entry.path for entry in entries if entry.is_symlink() and _may_act([entry.name])]
+            links = [
+                entry.path
+                for entry in entries
+                if entry.is_symlink() and _may_act([entry.name])
+            ]
         for link in links:
             yield real_path(link)
     except OSError:
@@ -245,18 +311,21 @@ def _led_to(folder: Path) -> Iterator[str]:
 
 
 def _is_named_by_git(path: Path) -> bool:
-    """Whether git's settings name this file, or a folder above it as that of hooks. Git itself is asked: some
-    of its settings lie in files that others name."""
-    there = next(above for above in path.parents if is_folder(above))
-    top = up_to_top(there)[-1]
+    """Return whether git's settings name this file, or name a folder that contains it as the hooks folder.
+
+    Runs git, because settings files can include other files.
+    """
+    folder = next(parent for parent in path.parents if is_folder(parent))
+    top = up_to_top(folder)[-1]
     if not is_there(top / ".git"):
         return False
     git = find_program("git")
     if git is None:
-        return skipped_program("git") is not None  # without git, nothing acts for it
+        # If git is not installed at all, its settings have no effect.
+        return skipped_program("git") is not None
     command = [git, "-C", str(top), "config", "--null", "--list"]
     try:
-        done = subprocess.run(
+        listing = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -266,25 +335,27 @@ def _is_named_by_git(path: Path) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return True
-    if done.returncode or len(done.stdout) > _MOST_SETTINGS:
+    if listing.returncode or len(listing.stdout) > _MOST_SETTINGS:
         return True
-    return any(
-        _leads_to(path, top, *each.partition("\n")[::2]) for each in os.fsdecode(done.stdout).split("\0")
-    )
+    settings = os.fsdecode(listing.stdout).split("\0")
+    return any(_names_path(setting, path, top) for setting in settings)
 
 
-def _leads_to(path: Path, top: Path, key: str, value: str) -> bool:
-    """Whether a setting of git does: `core.hooksPath = tools/hooks`, `core.fsmonitor = ./tools/watch`."""
-    of_hooks = key == "core.hookspath"
-    for word in [value] if of_hooks else _BETWEEN_WORDS.split(value):
-        if of_hooks or "/" in word:
-            named = top / os.path.expanduser(word)  # noqa: PTH111 - `Path.expanduser` raises for an unknown user
-            if is_inside(path, named) and (of_hooks or not is_folder(named)):
-                return True
+def _names_path(setting: str, path: Path, top: Path) -> bool:
+    """Return whether a git setting names a path, for example `core.fsmonitor = ./tools/watch`."""
+    key, _, value = setting.partition("\n")
+    is_hooks_path = key == "core.hookspath"
+    words = [value]
+    if not is_hooks_path:
+        words = [word for word in _BETWEEN_WORDS.split(value) if "/" in word]
+    for word in words:
+        target = top / os.path.expanduser(word)  # noqa: PTH111 - `Path.expanduser` raises for an unknown user
+        if is_inside(path, target) and (is_hooks_path or not is_folder(target)):
+            return True
     return False
 
 
 def _plain(name: str) -> str:
-    """As file systems see it that ignore case, skip signs, or have short names."""
-    seen = _UNSEEN.sub("", name).casefold().rstrip(". ")
-    return ".git" if seen == "git~1" else seen
+    """Normalise a name for file systems that ignore case, skip characters or use short names."""
+    plain = _UNSEEN.sub("", name).casefold().rstrip(". ")
+    return ".git" if plain == "git~1" else plain

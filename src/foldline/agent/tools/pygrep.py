@@ -1,7 +1,7 @@
-"""Searching without ripgrep, as a program of its own that writes ripgrep's JSON records.
+"""A search program that replaces ripgrep and writes records in ripgrep's JSON format.
 
-A process, because a regular expression that never ends holds Python's lock: in the agent it would freeze the
-screen, here it is ended like any other command. Its one argument is `{"pattern":…,"root":…}`.
+It runs in a separate process, because a slow regular expression holds the GIL and would freeze the screen.
+The only argument is JSON: `{"pattern":…,"root":…,"ignore_case":…}`.
 """
 
 import json
@@ -10,34 +10,43 @@ import re
 import stat
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from foldline.files import opened
 
 from .tree import files_below
 
+INVALID = "not a valid regular expression: {error}"
+
 
 def main() -> int:
-    """Exit status as grep's: 0 found, 1 nothing found, 2 no valid expression."""
+    """Run the search, and return grep's exit status.
+
+    The status is 0 for matches, 1 for no match, and 2 for an error.
+    """
     options = json.loads(sys.argv[1])
     flags = re.IGNORECASE if options["ignore_case"] else re.NOFLAG
     try:
         expression = re.compile(options["pattern"], flags)
     except re.error as error:
-        sys.stdout.write(f"not a valid regular expression: {error}\n")
+        sys.stdout.write(f"{INVALID.format(error=error)}\n")
         return 2
     root = Path(options["root"])
-    found = False
-    for path in filter(_is_ordinary, files_below(root)) if root.is_dir() else [str(root)]:
+    status = 1
+    paths: Iterable[str] = [str(root)]
+    if root.is_dir():
+        paths = filter(_is_ordinary, files_below(root))
+    for path in paths:
         for record in _records(path, expression):
-            found = True
-            sys.stdout.buffer.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
-    return 0 if found else 1
+            status = 0
+            line = json.dumps(record, separators=(",", ":"))
+            sys.stdout.buffer.write(line.encode() + b"\n")
+    return status
 
 
 def _is_ordinary(path: str) -> bool:
-    """No link, no pipe."""
+    """Return whether a path is a regular file, and not a link, pipe or device."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:

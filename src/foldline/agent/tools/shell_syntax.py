@@ -1,7 +1,8 @@
-"""A command line taken apart by the grammar of bash: its simple commands, their words, what it writes.
+"""Parses a command line with a bash grammar into simple commands, their words, and written files.
 
-Rules and approvals go by this and never by text. What the grammar cannot read, or may read otherwise than
-bash, is not read at all: then the user is asked. Pure; the parser is imported with the first command.
+Rules and approvals are based on the parsed command, never on its text. If the grammar cannot parse a command,
+or may parse it differently from bash, the user is asked for approval. All functions are pure. The parser is
+imported when the first command is parsed.
 """
 
 import re
@@ -15,50 +16,52 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 LONGEST = 4_000
-"""Characters that are looked at; a longer command is a program of its own, and the parser takes time by the
-square of what it cannot read: a third of a second for these."""
-_DEEPEST = 40
-"""Levels of nesting; nobody reads more."""
+"""Maximum length of a command, in characters.
 
-Kind = Literal["literal", "pattern", "output", "unclear"]
+Longer commands are not parsed. With syntax errors, the parser takes quadratic time: a third of a second for
+this length.
+"""
+_DEEPEST = 40
+"""Maximum nesting depth. Commands with deeper nesting are not parsed."""
+
+WordKind = Literal["literal", "pattern", "output", "unclear"]
 
 
 class Word(NamedTuple):
-    """A word of a command, or what else the shell is given.
+    """A word of a command, or another word of the command line.
 
-    literal: passed on as it is; pattern: its text is known, and the shell may make others of it; output: what
-    commands among those read print, in quotes; unclear: anything else.
+    The shell passes a `literal` word on unchanged, and may expand a `pattern`. An `output` is a quoted
+    command substitution whose commands have been read. Any other word is `unclear`.
     """
 
     text: str
-    kind: Kind = "literal"
+    kind: WordKind = "literal"
 
 
 class SimpleCommand(NamedTuple):
-    """One program, or builtin, that is run."""
+    """One call of a program or builtin."""
 
     words: tuple[Word, ...]
     is_fed: bool
-    """Whether it is given what others write, or a file, to read."""
+    """Whether the command's input is a file or the output of another command."""
 
 
 class Reading(NamedTuple):
-    """All that a command line says."""
+    """A parsed command line."""
 
     commands: Sequence[SimpleCommand]
     others: Sequence[Word]
-    """Words that are no command's: assigned values, files that are read, texts given as input."""
+    """Words outside of commands: assigned values, files to read, and text passed as input."""
     writes: Sequence[str]
-    """Files that redirections write."""
+    """Files to which output is redirected."""
     is_plain: bool
-    """Whether the commands, joined, are all there is to it: no variable, function, loop over words,
-    here-document or word that turns into others."""
-    is_bare: bool
-    """Whether it is one simple command on one line, and nothing else at all."""
+    """Whether the command line consists only of commands and operators.
+
+    It then has no variables, functions, loops over words, here-documents or expanded words."""
 
 
 class _Unread(Exception):
-    """The grammar, or we, may see something else in it than bash does."""
+    """Raised if bash may read the command differently from the grammar."""
 
 
 _JOINTS = frozenset(
@@ -71,7 +74,7 @@ _JOINTS = frozenset(
         """,
     )
 )
-"""What joins commands, and changes nothing of what each of them does."""
+"""Operators and statements that do not change the meaning of the commands in them."""
 _WORDS = frozenset(
     re.findall(
         r"\S+",
@@ -82,15 +85,15 @@ _WORDS = frozenset(
     )
 )
 _NAMES = frozenset(("variable_name", "test_operator", "heredoc_start", "heredoc_end"))
-"""Leads nowhere by itself."""
+"""Leaves of the syntax tree that are not words."""
 _WRITE = frozenset((">", ">>", ">|", "&>", "&>>", ">&"))
 _COPIES = frozenset((">&", "<&"))
-"""Redirections to an open file, where a number follows."""
+"""Operators that redirect to a file descriptor if a number follows."""
 _NOWHERE = "/dev/null"
 _LITERAL = re.compile(r"(?:[^\W_]|[-_./:,+%^@=])+")
-"""Outside of quotes, what the shell makes nothing else of."""
+"""Matches unquoted text that the shell does not expand."""
 _PATTERN = re.compile(r"(?:[^\W_]|[-_./:,+%^@=*?\[\]~!#]|\\[^\n])+")
-"""And what it turns into the names of files, or passes on without its backslash."""
+"""Matches unquoted text that the shell unescapes, or expands only to file names."""
 _ESCAPED = re.compile(r"\\(.)")
 _QUOTED = re.compile(r'[^$`\\"]*')
 _GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
@@ -98,7 +101,10 @@ _GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
 
 @cache
 def _parser() -> "Parser | None":
-    """None where it is not installed: no command can be read then."""
+    """Return the parser, if it is installed.
+
+    Without it, no command can be parsed.
+    """
     try:
         import tree_sitter_bash
         from tree_sitter import Language, Parser
@@ -109,7 +115,7 @@ def _parser() -> "Parser | None":
 
 @lru_cache(64)
 def read(command: str) -> Reading | None:
-    """What a command says; None where that is not certain."""
+    """Parse a command line, if its meaning is certain."""
     legible = all(char.isprintable() or char in "\n\t" for char in command)
     parser = _parser() if legible and len(command) <= LONGEST else None
     if parser is None:
@@ -118,19 +124,17 @@ def read(command: str) -> Reading | None:
     tree = parser.parse(data)
     if tree.root_node.has_error:
         return None
-    reader = _Reader(data)
+    walker = _TreeWalker(data)
     try:
-        reader.demand_all_seen(tree.root_node)
-        reader.take(tree.root_node)
+        walker.check_gaps(tree.root_node)
+        walker.walk(tree.root_node)
     except _Unread:
         return None
-    only = [each.type for each in tree.root_node.children] == ["command"] and len(reader.commands) == 1
-    is_bare = only and reader.is_plain and not reader.has_redirects and "\n" not in command
-    return Reading(reader.commands, reader.others, reader.writes, reader.is_plain, is_bare)
+    return Reading(walker.commands, walker.others, walker.writes, walker.is_plain)
 
 
-class _Reader:
-    """Walks the tree of one command line."""
+class _TreeWalker:
+    """Collects commands and words from the syntax tree of a command line."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -138,57 +142,74 @@ class _Reader:
         self.others: list[Word] = []
         self.writes: list[str] = []
         self.is_plain = True
-        self.has_redirects = False
         self._depth = 0
 
-    def demand_all_seen(self, root: "Node") -> None:
-        """Raises _Unread where something between two signs of the tree is no blank, or none is and bash makes
-        one word of both: a line continued in the middle of a word is two words to the grammar."""
-        at, before = 0, ""
+    def check_gaps(self, root: "Node") -> None:
+        """Check that bash splits the command line at the same positions as the grammar.
+
+        For example, the grammar sees two words if a line is continued in the middle of a word.
+
+        Raises:
+            _Unread: bash may split the command line differently.
+        """
+        position = 0
+        before = ""
         for leaf in _leaves(root):
-            gap = self._data[at : leaf.start_byte].decode()
+            gap = self._data[position : leaf.start_byte].decode()
             continued = gap.count("\\")
             if not _GAP.fullmatch(gap) or (continued and gap.count("\n") > continued):
                 raise _Unread
-            if not gap.replace("\\\n", "") and (gap or before == "!" or (at and leaf.type == "comment")):
+            is_joined = not gap.replace("\\\n", "")
+            if is_joined and (
+                gap or before == "!" or (position and leaf.type == "comment")
+            ):
                 raise _Unread
-            at, before = leaf.end_byte, leaf.type
-        if not _GAP.fullmatch(self._data[at:].decode()):
+            position = leaf.end_byte
+            before = leaf.type
+        if not _GAP.fullmatch(self._data[position:].decode()):
             raise _Unread
 
-    def take(self, node: "Node", is_fed: bool = False) -> None:
-        """Read a statement, and what is in it; `is_fed`: its commands read what others write."""
+    def walk(self, node: "Node", is_fed: bool = False) -> None:
+        """Read a statement and its parts.
+
+        Args:
+            is_fed: whether the input of the statement's commands is the output of other commands.
+        """
         with self._deeper():
             match node.type:
                 case "command":
-                    self._take_command(node, [], is_fed)
+                    self._add_command(node, [], is_fed)
                 case "redirected_statement":
-                    self._take_redirected(node, is_fed)
+                    self._walk_redirected(node, is_fed)
                 case "pipeline":
                     for child in node.children:
-                        self.take(child, is_fed)
+                        self.walk(child, is_fed)
                         is_fed = is_fed or child.type in ("|", "|&")
                 case kind if kind in _JOINTS:
-                    for child in node.children:
-                        self.take(child, is_fed)
+                    self._walk_children(node, is_fed)
+                case "comment":
+                    pass
                 case _:
-                    self._take_other(node, is_fed)
+                    self._walk_other(node, is_fed)
 
-    def _take_other(self, node: "Node", is_fed: bool) -> None:
-        """Read what is neither a command nor joins some."""
-        kind = node.type
-        if kind == "comment":
-            return
+    def _walk_children(self, node: "Node", is_fed: bool = False) -> None:
+        for child in node.children:
+            self.walk(child, is_fed)
+
+    def _walk_other(self, node: "Node", is_fed: bool) -> None:
+        """Read a node that is not allowed in plain command lines."""
         self.is_plain = False
+        kind = node.type
         if kind == "heredoc_body":
-            self.others += [Word(each, "pattern") for each in self._text(node).split()]
+            self.others += [Word(word, "pattern") for word in self._text(node).split()]
         elif kind in ("herestring_redirect", "file_redirect"):
-            self.others += self._redirected(node)[0]
-        elif kind in _WORDS or (node.is_named and not node.children and kind not in _NAMES):
+            self.others += self._redirect(node)[0]
+        elif kind in _WORDS or (
+            node.is_named and not node.children and kind not in _NAMES
+        ):
             self.others.append(self._word(node))
         else:
-            for child in node.children:
-                self.take(child, is_fed)
+            self._walk_children(node, is_fed)
 
     @contextmanager
     def _deeper(self) -> Iterator[None]:
@@ -198,72 +219,90 @@ class _Reader:
         yield
         self._depth -= 1
 
-    def _take_redirected(self, node: "Node", is_fed: bool) -> None:
+    def _walk_redirected(self, node: "Node", is_fed: bool) -> None:
         body = node.child_by_field_name("body")
         extra: list[Word] = []
         for child in node.children:
             if child.type in ("file_redirect", "herestring_redirect"):
-                found, feeds = self._redirected(child)
-                extra, is_fed = extra + found, is_fed or feeds
+                words, feeds = self._redirect(child)
+                extra += words
+                is_fed = is_fed or feeds
             elif child != body:
-                self.take(child, is_fed)
-        if body is None:
-            self.is_plain = False
-        elif body.type == "command":
-            self._take_command(body, extra, is_fed)
+                self.walk(child, is_fed)
+        if body is not None and body.type == "command":
+            self._add_command(body, extra, is_fed)
             return
-        else:
-            self.take(body, is_fed)
+        if body is not None:
+            self.walk(body, is_fed)
         self.others += extra
-        self.is_plain = self.is_plain and not extra
+        if body is None or extra:
+            self.is_plain = False
 
-    def _redirected(self, node: "Node") -> tuple[list[Word], bool]:
-        """The words that follow it, which are the command's (the grammar takes `> a -b` for two targets), and
-        whether it gives the command something to read."""
-        self.has_redirects = True
+    def _redirect(self, node: "Node") -> tuple[list[Word], bool]:
+        """Read a redirection.
+
+        Returns the words after the redirection's target, and whether the redirection provides input.
+
+        These words are arguments of the command: the grammar reads `> a -b` as a redirection with two
+        targets.
+        """
         first = node.children[0]
-        before = self._data[max(node.start_byte - 1, 0) : node.start_byte].decode(errors="replace")
+        before = self._data[max(node.start_byte - 1, 0) : node.start_byte].decode(
+            errors="replace"
+        )
         if first.type == "file_descriptor":
-            is_its_own = self._text(first).isdecimal() and not before.strip("\n\t ;&|(){}")
+            is_separate = self._text(first).isdecimal() and not before.strip(
+                "\n\t ;&|(){}"
+            )
         else:
-            is_its_own = not before.isdecimal()
-        signs = [child.type for child in node.children if not child.is_named]
-        words = [child for child in node.children if child.is_named and child.type != "file_descriptor"]
-        if not is_its_own or len(signs) != 1 or not _is_apart(words):
-            raise _Unread  # to the grammar, `-x2>a` redirects a file named `-x2`
-        if signs[0] in ("<&-", ">&-"):
-            return [self._word(each) for each in words], False
-        target, *rest = [self._word(each) for each in words] or [Word("", "unclear")]
-        self.is_plain = self.is_plain and target.kind == "literal"
-        if signs[0] in _COPIES and target.kind == "literal" and target.text.isdecimal():
-            return rest, signs[0] == "<&"
-        if signs[0] in _COPIES and target.text[:1] in "-0123456789":
-            raise _Unread  # bash takes `>& -x` for `>&-` and a word
-        if target.kind == "literal" and target.text == _NOWHERE:
-            return rest, False
-        if signs[0] in _WRITE and target.kind == "literal":
+            is_separate = not before.isdecimal()
+        operators = [child.type for child in node.children if not child.is_named]
+        nodes = [
+            child
+            for child in node.children
+            if child.is_named and child.type != "file_descriptor"
+        ]
+        if not is_separate or len(operators) != 1 or not _is_apart(nodes):
+            raise _Unread  # the grammar reads `-x2` in `-x2>a` as a file descriptor
+        operator = operators[0]
+        words = [self._word(child) for child in nodes]
+        if operator in ("<&-", ">&-"):
+            return words, False
+        target = words.pop(0) if words else Word("", "unclear")
+        is_literal = target.kind == "literal"
+        if not is_literal:
+            self.is_plain = False
+        if operator in _COPIES and is_literal and target.text.isdecimal():
+            return words, operator == "<&"
+        if operator in _COPIES and target.text[:1] in "-0123456789":
+            raise _Unread  # bash reads `>& -x` as `>&-` and a word
+        if is_literal and target.text == _NOWHERE:
+            return words, False
+        if operator in _WRITE and is_literal:
             self.writes.append(target.text)
         else:
             self.others.append(target)
-            self.is_plain = self.is_plain and signs[0] in ("<", "<<<")
-        return rest, signs[0] in ("<", "<<<", "<&")
+            if operator not in ("<", "<<<"):
+                self.is_plain = False
+        return words, operator in ("<", "<<<", "<&")
 
-    def _take_command(self, node: "Node", extra: list[Word], is_fed: bool) -> None:
+    def _add_command(self, node: "Node", extra: list[Word], is_fed: bool) -> None:
         words: list[Word] = []
         if not _is_apart(node.children):
             raise _Unread
         for child in node.children:
             match child.type:
                 case "variable_assignment":
-                    self.take(child)
+                    self.walk(child)
                 case "file_redirect" | "herestring_redirect":
-                    found, feeds = self._redirected(child)
-                    extra, is_fed = [*extra, *found], is_fed or feeds
+                    following, feeds = self._redirect(child)
+                    extra += following
+                    is_fed = is_fed or feeds
                 case "process_substitution":
-                    is_fed = True  # by what it reads there, or in its arguments: a name of a pipe
+                    is_fed = True  # the argument is the name of a pipe
                     words.append(Word("-"))
                     for inner in child.named_children:
-                        self.take(inner, child.children[0].type == ">(")
+                        self.walk(inner, child.children[0].type == ">(")
                 case "command_name":
                     words.append(self._word(child.children[0]))
                 case _:
@@ -284,34 +323,42 @@ class _Reader:
             case "string" if _QUOTED.fullmatch(text, 1, len(text) - 1):
                 return Word(text[1:-1])
             case "string" if self._is_output(node):
-                for each in node.named_children:
-                    self._commands_in(each)
+                for child in node.named_children:
+                    self._commands_in(child)
                 return Word("", "output")
             case "concatenation" if _is_joined(node.children):
                 parts = [self._word(child) for child in node.children]
-                if all(part.kind == "literal" for part in parts):
-                    return Word("".join(part.text for part in parts))
-                if all(part.kind in ("literal", "pattern") for part in parts):
-                    return Word("".join(part.text for part in parts), "pattern")
+                joined = "".join(part.text for part in parts)
+                kinds = {part.kind for part in parts}
+                if kinds <= {"literal"}:
+                    return Word(joined)
+                if kinds <= {"literal", "pattern"}:
+                    return Word(joined, "pattern")
             case _:
                 self._commands_in(node)
         return Word(text, "unclear")
 
     def _is_output(self, node: "Node") -> bool:
-        """Whether what is in quotes is only what commands print, and plain text."""
-        return all(
-            self._text(child).startswith("$(")
-            if child.type == "command_substitution"
-            else child.type == "string_content" and _QUOTED.fullmatch(self._text(child))
-            for child in node.named_children
-        )
+        """Return whether a string consists of command substitutions and plain text."""
+        for child in node.named_children:
+            text = self._text(child)
+            if child.type == "command_substitution":
+                is_known = text.startswith("$(")
+            else:
+                is_known = (
+                    child.type == "string_content"
+                    and _QUOTED.fullmatch(text) is not None
+                )
+            if not is_known:
+                return False
+        return True
 
     def _commands_in(self, node: "Node") -> None:
-        """Read the commands within a word: where they lead counts, whatever becomes of the word."""
+        """Collect the commands nested in a word, for example in `$(…)`."""
         with self._deeper():
             for child in node.named_children:
                 if node.type in ("command_substitution", "process_substitution"):
-                    self.take(child)
+                    self.walk(child)
                 else:
                     self._commands_in(child)
 
@@ -330,7 +377,7 @@ def _leaves(root: "Node") -> Iterator["Node"]:
 
 
 def _is_apart(nodes: Sequence["Node"]) -> bool:
-    """Whether there is something between each two words."""
+    """Return whether every pair of adjacent nodes is separated by a gap."""
     return all(before.end_byte < after.start_byte for before, after in pairwise(nodes))
 
 

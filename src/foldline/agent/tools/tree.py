@@ -1,5 +1,6 @@
-"""The files of a tree as a programmer means them, without `.git` and what `.gitignore` leaves out; and glob
-patterns: `*`, `?`, `[…]`, `**` across folders, `{a,b}`.
+"""Lists the files in a folder tree that git does not ignore, and matches glob patterns.
+
+Patterns may contain `*`, `?`, `[…]`, `{a,b}`, and `**`, which also matches `/`.
 """
 
 import os
@@ -12,20 +13,25 @@ from pathspec import GitIgnoreSpec
 
 from foldline.files import is_there, read_regular
 
+TOO_MANY_STARS = "it has too many `*` wildcards"
+TOO_MANY_ALTERNATIVES = "it has too many alternatives in braces"
 SLOW = re.compile(r"(\*+[^*/]+){4}|\*{3}|(\*\*/.*){6}")
-"""A pattern that keeps a regular expression busy for hours with one long name, and with it all of Python;
-nobody needs so many stars."""
+"""Matches patterns whose regular expression could take hours for a single long name."""
 _MOST_CHOICES = 256
-"""Alternatives a pattern with braces may stand for."""
+"""Maximum number of alternatives that the braces of a pattern may produce.
+
+A pattern with more is invalid.
+"""
 
 
 def matcher(pattern: str, *, anywhere: bool = False) -> Callable[[str], bool]:
-    """Whether a relative path (with `/`) fits the pattern.
+    """Return a predicate for relative paths (with `/`) that match a glob pattern.
 
-    With `anywhere`, a pattern without `/` is about the name alone, in whatever folder, as in `rg --glob`.
+    Args:
+        anywhere: whether a pattern without `/` matches the name in any folder, as with `rg --glob`.
 
     Raises:
-        ValueError: the pattern makes no sense.
+        ValueError: the pattern is not valid. The message is a clause that states the reason.
     """
     pattern = pattern.removeprefix("./")
     if anywhere and "/" not in pattern:
@@ -33,82 +39,97 @@ def matcher(pattern: str, *, anywhere: bool = False) -> Callable[[str], bool]:
     try:
         choices = _choices(pattern)
         if any(map(SLOW.search, choices)):
-            raise ValueError("too many stars in it")
+            raise ValueError(TOO_MANY_STARS)
         regex = re.compile("|".join(map(_regex, choices)), re.DOTALL)
     except re.error as error:
-        raise ValueError(f"not a glob pattern: {error}") from None
+        raise ValueError(str(error)) from None
     return lambda path: regex.fullmatch(path) is not None
 
 
 def _choices(pattern: str) -> list[str]:
-    """The pattern once for each combination of its `{a,b}`; unbalanced braces are plain characters."""
-    done: list[str] = []
+    """Expand each `{a,b}`, and return all combinations.
+
+    Unbalanced braces are plain characters.
+    """
+    choices: list[str] = []
     pending = [pattern]
     while pending:
         current = pending.pop()
         braces = re.search(r"\{([^{}]*,[^{}]*)\}", current)
         if braces is None:
-            done.append(current)
+            choices.append(current)
         else:
-            parts = braces[1].split(",")
-            pending.extend(current[: braces.start()] + part + current[braces.end() :] for part in parts)
-        if len(done) + len(pending) > _MOST_CHOICES:
-            raise ValueError("too many alternatives in braces")
-    return done
+            start = current[: braces.start()]
+            end = current[braces.end() :]
+            pending.extend(start + part + end for part in braces[1].split(","))
+        if len(choices) + len(pending) > _MOST_CHOICES:
+            raise ValueError(TOO_MANY_ALTERNATIVES)
+    return choices
 
 
 def _regex(pattern: str) -> str:
     out: list[str] = []
     position = 0
     while position < len(pattern):
-        rest = pattern[position:]
-        if rest.startswith("**/") and (position == 0 or pattern[position - 1] == "/"):
-            out.append("(?:[^/]+/)*")
-            position += 3
-        elif rest.startswith("**"):
-            out.append(".*")
-            position += 2
-        elif rest[0] == "*":
-            out.append("[^/]*")
-            position += 1
-        elif rest[0] == "?":
-            out.append("[^/]")
-            position += 1
-        elif bracket := re.match(r"\[([!^]?)(\]?[^\]]*)\]", rest):
-            inner = bracket[2].replace("\\", "\\\\").replace("[", "\\[")
-            inner = "\\" + inner if inner.startswith(("]", "^")) else inner
-            out.append(f"[^/{inner}]" if bracket[1] else f"(?!/)[{inner}]")
-            position += bracket.end()
-        else:
-            out.append(re.escape(rest[0]))
-            position += 1
+        at_name_start = position == 0 or pattern[position - 1] == "/"
+        part = _PART.match(pattern, position)
+        assert part is not None
+        text = part[0]
+        if text == "**/" and not at_name_start:
+            text = "**"
+        out.append(_part_regex(text))
+        position += len(text)
     return "".join(out)
 
 
+def _part_regex(part: str) -> str:
+    """Translate a wildcard, a bracket expression or a plain character to a regular expression."""
+    wildcard = _WILDCARDS.get(part)
+    if wildcard is not None:
+        return wildcard
+    if len(part) == 1:
+        return re.escape(part)
+    is_negative = part[1] in "!^"
+    characters = (
+        part[2 if is_negative else 1 : -1].replace("\\", "\\\\").replace("[", "\\[")
+    )
+    if characters.startswith(("]", "^")):
+        characters = "\\" + characters
+    return f"[^/{characters}]" if is_negative else f"(?!/)[{characters}]"
+
+
+_PART = re.compile(r"\*\*/|\*\*|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
+_WILDCARDS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
 _MOST_BYTES = 1024 * 1024
-"""Of an ignore file, which may be anything: a pipe, a link to what has no end."""
+"""Maximum number of bytes that are read from an ignore file. The rest has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The ignore file of one folder."""
+    """The rules of one ignore file, which apply to its folder."""
 
     folder: str
     spec: GitIgnoreSpec
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
-        """True: ignored. False: expressly not. None: says nothing."""
+        """Return whether these rules ignore a path.
+
+        Returns False if a pattern with `!` includes the path, and None if no pattern matches.
+        """
         relative = path[len(self.folder.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
         return self.spec.check_file(relative + "/" if is_folder else relative).include
 
 
 def files_below(root: Path, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
-    """Absolute paths of the files below a folder, folder by folder in name order.
+    """Yield the absolute paths of all files below a folder that are not ignored.
 
-    `.gitignore` files from the repository's top down to each folder are honoured, in a repository or not;
-    a repository within another has only its own.
-    Links to folders are not entered, so loops end. Folders that may not be read are passed over. Ends early
-    where `stop` says so.
+    The paths are sorted by folder and name.
+
+    In a repository, the `.gitignore` files from its top folder down to each folder apply; elsewhere, those of
+    all parent folders. In a nested repository, only its own files apply. Links to folders are not followed,
+    and unreadable folders are skipped. Ends early once `stop()` returns true.
     """
     start = os.path.abspath(root)  # noqa: PTH100 (links stay as the caller wrote them)
     pending: list[tuple[str, tuple[_Rules, ...]]] = [(start, _rules_above(start))]
@@ -116,11 +137,16 @@ def files_below(root: Path, stop: Callable[[], bool] = lambda: False) -> Iterato
         folder, inherited = pending.pop()
         entries, rules = _unignored(folder, inherited)
         yield from (entry.path for entry in entries if not _is_folder(entry))
-        pending.extend((entry.path, rules) for entry in reversed(entries) if _is_folder(entry))
+        pending.extend(
+            (entry.path, rules) for entry in reversed(entries) if _is_folder(entry)
+        )
 
 
 def entries_in(folder: Path) -> Iterator[str]:
-    """Absolute paths of what lies in a folder and `files_below` would find; folders end in a separator."""
+    """Return the absolute paths of the entries of a folder that are not ignored.
+
+    Paths of folders end with a separator.
+    """
     start = os.path.abspath(folder)  # noqa: PTH100 (links stay as the caller wrote them)
     entries, _ = _unignored(start, _rules_above(start))
     return (entry.path + (os.sep if _is_folder(entry) else "") for entry in entries)
@@ -129,16 +155,18 @@ def entries_in(folder: Path) -> Iterator[str]:
 def _unignored(
     folder: str, inherited: tuple[_Rules, ...]
 ) -> tuple[list[os.DirEntry[str]], tuple[_Rules, ...]]:
-    """What lies in a folder and is not ignored, and the rules that hold in it."""
+    """Return the entries of a folder that are not ignored, and the rules that apply in the folder."""
     entries = _entries(folder)
-    is_repository = any(entry.name == ".git" for entry in entries)
-    rules = (*(() if is_repository else inherited), *_rules_of(folder))
-    kept = [
+    if any(entry.name == ".git" for entry in entries):
+        inherited = ()
+    rules = (*inherited, *_rules_of(folder))
+    unignored = [
         entry
         for entry in entries
-        if entry.name != ".git" and not _is_ignored(rules, entry.path, _is_folder(entry))
+        if entry.name != ".git"
+        and not _is_ignored(rules, entry.path, _is_folder(entry))
     ]
-    return kept, rules
+    return unignored, rules
 
 
 def _is_ignored(rules: tuple[_Rules, ...], path: str, is_folder: bool) -> bool:
@@ -150,14 +178,16 @@ def _is_ignored(rules: tuple[_Rules, ...], path: str, is_folder: bool) -> bool:
 
 
 def _rules_above(start: str) -> tuple[_Rules, ...]:
-    """The rules of the folders above, up to the repository's top. Rules that ignore `start` itself do not
-    count: whoever names an ignored folder wants to see into it."""
-    found: list[_Rules] = []
+    """Return the rules of the parent folders, up to the top folder of the repository.
+
+    Rules that ignore `start` itself are left out, so that the content of an ignored folder can be listed.
+    """
+    rules: list[_Rules] = []
     folder = Path(start)
     while not is_there(folder / ".git") and folder.parent != folder:
         folder = folder.parent
-        found.extend(_rules_of(str(folder)))
-    return tuple(rules for rules in reversed(found) if not rules.verdict(start, True))
+        rules.extend(_rules_of(str(folder)))
+    return tuple(rule for rule in reversed(rules) if not rule.verdict(start, True))
 
 
 def _rules_of(folder: str) -> list[_Rules]:
@@ -167,31 +197,34 @@ def _rules_of(folder: str) -> list[_Rules]:
             data = read_regular(Path(folder) / name, _MOST_BYTES)
         except OSError:
             continue
-        rules.append(_Rules(folder, _spec_of(data.decode("utf-8", "replace").splitlines())))
+        rules.append(
+            _Rules(folder, _spec_of(data.decode("utf-8", "replace").splitlines()))
+        )
     return rules
 
 
 def _spec_of(lines: Sequence[str]) -> GitIgnoreSpec:
-    """One bad pattern does not take the others with it."""
+    """Compile the patterns of an ignore file, without invalid and slow ones."""
     quick = [line for line in lines if not SLOW.search(line)]
     try:
         return GitIgnoreSpec.from_lines(quick)
     except ValueError:
-        good = []
-        for line in quick:
-            try:
-                GitIgnoreSpec.from_lines([line])
-            except ValueError:
-                continue
-            good.append(line)
-        return GitIgnoreSpec.from_lines(good)
+        return GitIgnoreSpec.from_lines(filter(_is_valid, quick))
+
+
+def _is_valid(line: str) -> bool:
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
-    except (OSError, ValueError):  # it may not be listed, or no folder can have this name
+    except (OSError, ValueError):  # the folder is not readable, or the name is invalid
         return []
 
 

@@ -1,4 +1,7 @@
-"""Content blocks of a prompt, as what Foldline sends a model. Pure."""
+"""Converts content blocks of an editor's prompt to message parts.
+
+All functions are pure.
+"""
 
 import base64
 import binascii
@@ -10,25 +13,33 @@ from urllib.parse import unquote, urlsplit
 from acp import helpers, schema
 
 from foldline.agent.tools.images import image_part
-from foldline.context.conversation import with_piped
+from foldline.cli.arguments import EMPTY_PROMPT
 from foldline.protocol import FoldlineError, ImagePart, Part, text_parts
+from foldline.text.tags import piped_part
 
 Block = helpers.ContentBlock
+NOT_BASE64 = "{name} cannot be read: its data is not valid base64."
+UNSUPPORTED_IMAGE = "{name} has an unsupported format. Supported: PNG, JPEG, GIF, WebP."
+UNNAMED_IMAGE = "The image"
+NO_AUDIO = "Audio is not supported. Send text instead."
 
 
-class Prompt(NamedTuple):
-    """The user's own words, and all that the model is sent."""
-
+class EditorPrompt(NamedTuple):
     text: str
+    """The text that the user typed."""
     parts: tuple[Part, ...]
+    """Everything that is sent to the model, including embedded files."""
 
 
-def prompt_of(blocks: Sequence[Block], cwd: Path) -> Prompt:
-    """Files are named as `@path`, where the user put them. What is embedded stands below, like what is
-    piped in: it is data, and none of the user's words.
+def prompt_of(blocks: Sequence[Block], cwd: Path) -> EditorPrompt:
+    """Convert content blocks to a prompt.
+
+    Links to files become `@path`.
+
+    Embedded text is appended to the prompt and tagged as data, like piped input.
 
     Raises:
-        FoldlineError: one of them cannot be taken.
+        FoldlineError: a block is not supported, or the prompt is empty.
     """
     words: list[str] = []
     embedded: list[str] = []
@@ -40,28 +51,35 @@ def prompt_of(blocks: Sequence[Block], cwd: Path) -> Prompt:
             case schema.ResourceContentBlock():
                 words.append(_mention(block.uri, cwd))
             case schema.ImageContentBlock():
-                images.append(_image(block.data, block.uri or "The picture"))
-            case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as resource):
+                images.append(_image(block.data, block.uri or UNNAMED_IMAGE))
+            case schema.EmbeddedResourceContentBlock(
+                resource=schema.TextResourceContents() as resource
+            ):
                 words.append(_mention(resource.uri, cwd))
                 embedded.append(f"{_named(resource.uri, cwd)}:\n{resource.text}")
-            case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents() as resource):
+            case schema.EmbeddedResourceContentBlock(
+                resource=schema.BlobResourceContents() as resource
+            ):
                 words.append(_mention(resource.uri, cwd))
                 images.append(_image(resource.blob, resource.uri))
             case _:
-                raise FoldlineError("Sound is not taken: send it as text.")
+                raise FoldlineError(NO_AUDIO)
     text = _joined(words)
     if not text and not images:
-        raise FoldlineError("The prompt is empty: nothing was sent.")
-    whole = with_piped(text, "\n\n".join(embedded)) if embedded else text
-    return Prompt(text, (*text_parts(whole), *images))
+        raise FoldlineError(EMPTY_PROMPT)
+    parts: list[Part] = [*text_parts(text)]
+    if embedded:
+        parts.append(piped_part("\n\n".join(embedded)))
+    return EditorPrompt(text, (*parts, *images))
 
 
 def _joined(words: Sequence[str]) -> str:
-    """The words, with a blank between two that would run together."""
+    """Join strings, with a space between words that would otherwise touch."""
     text = ""
     for word in words:
-        runs_on = text and not text[-1].isspace() and (word[:1].isalnum() or word[:1] == "@")
-        text += f" {word}" if runs_on else word
+        if text and not text[-1].isspace() and (word[:1].isalnum() or word[:1] == "@"):
+            text += " "
+        text += word
     return text.strip()
 
 
@@ -70,7 +88,10 @@ def _mention(uri: str, cwd: Path) -> str:
 
 
 def _named(uri: str, cwd: Path) -> str:
-    """A file by its path, as the tools take it; anything else by its address."""
+    """Return the path and lines in a `file` URI.
+
+    Returns any other URI unchanged.
+    """
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -83,11 +104,11 @@ def _named(uri: str, cwd: Path) -> str:
     return f"{shown}:{lines}" if lines else shown
 
 
-def _image(data: str, named: str) -> ImagePart:
+def _image(data: str, name: str) -> ImagePart:
     try:
-        found = image_part(base64.b64decode(data, validate=True), named)
+        part = image_part(base64.b64decode(data, validate=True), name)
     except binascii.Error:
-        raise FoldlineError(f"{named} is no picture: its data is no base64.") from None
-    if found is None:
-        raise FoldlineError(f"{named} is no picture that models take (PNG, JPEG, GIF, WebP).")
-    return found
+        raise FoldlineError(NOT_BASE64, name=name) from None
+    if part is None:
+        raise FoldlineError(UNSUPPORTED_IMAGE, name=name)
+    return part

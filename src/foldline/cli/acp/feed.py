@@ -1,33 +1,39 @@
-"""Sends the events of a session to its client as updates, in order."""
+"""Sends a session's events to its client as updates."""
 
 import asyncio
 from collections import deque
 from contextlib import suppress
 from itertools import count
-from typing import Final
 
 from acp import helpers, schema
 from acp.interfaces import Client
 
 from foldline.agent import Agent
 from foldline.agent.limits import Spent
-from foldline.cli.plain.narrator import compacted_words, entry_words
-from foldline.context.numbers import many, tokens
+from foldline.cli.plain.printer import (
+    DISCARDED,
+    compaction_result,
+    marker_sentence,
+)
 from foldline.formats.writers.markdown import fenced
 from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, events
 from foldline.protocol.events import Event
+from foldline.text.numbers import many, tokens
 
 from .options import config_options
-from .updates import EntryUpdates, Update, said
+from .updates import EntryUpdates, Update, output_content
 
-_SHOWN_EVERY: Final = 0.2
-"""Seconds between two looks at the output of a call that runs: each replaces the one before."""
-_SHOWN: Final = 4_000
-"""Characters of it."""
+_OUTPUT_INTERVAL = 0.2
+"""Seconds between updates of a running call's output."""
+_OUTPUT_END = 4_000
+"""Maximum length of the output in an update, in characters.
+
+Only the end of longer output is sent.
+"""
 
 
-class Feed:
-    """Sends one client what happens in one session."""
+class UpdateFeed:
+    """Sends the updates of one session to one client, in order."""
 
     def __init__(self, agent: Agent, client: Client, id: str) -> None:
         self._agent = agent
@@ -35,51 +41,61 @@ class Feed:
         self._id = id
         self.entry_updates = EntryUpdates(agent.session.projection, agent.state.cwd)
         self.models: tuple[str, ...] = ()
-        """Those to choose from, once the provider has listed them."""
+        """The provider's models; empty until they have been listed."""
         self._spent = Spent()
-        """What the session came to."""
+        """The session's tokens and cost."""
         self._ids = count(1)
         self._compaction = ""
-        """The id of the call that stands for the compaction that runs."""
+        """Id of the call that shows the running compaction."""
         self._title = ""
         self._options: schema.ConfigOptionUpdate | None = None
-        """Those that were sent last."""
+        """The options that were sent last."""
         self._outputs: dict[str, str] = {}
-        """The end of what calls that run have put out, and was not shown yet."""
-        self._waiting: deque[Update] = deque()
+        """The end of each running call's unsent output, by call id."""
+        self._queue: deque[Update] = deque()
         self._sending: asyncio.Task[None] | None = None
 
     # --- the session ---------------------------------------------------------------------------------------
 
-    async def replay(self, *, known: bool) -> None:
-        """Everything that was said; where the client has `known` it, only what it came to."""
+    async def replay(self, *, with_messages: bool) -> None:
+        """Send the session's title, sizes and options.
+
+        With `with_messages`, also send its messages.
+        """
         for entry in self._agent.session.entries:
             self._spent = self._spent.after(entry)
-            for update in () if known else self.entry_updates.replayed(entry):
-                await self._client.session_update(self._id, update)
+            if with_messages:
+                for update in self.entry_updates.replayed(entry):
+                    await self._client.session_update(self._id, update)
             await asyncio.sleep(0)
-        self.figures()
+        self.send_figures()
         await self.flush()
 
     def say(self, text: str) -> None:
-        """A sentence of ours, in a paragraph of its own: clients show it after what the model wrote. Several
-        lines, which may quote a file, are fenced: as Markdown they could hide something."""
+        """Send a notice as a paragraph of the agent's message.
+
+        A notice of several lines is enclosed in a code fence, because it may quote a file, and Markdown in
+        the file could hide text.
+        """
         text = fenced(text, "") if "\n" in text else text
         self.post(helpers.update_agent_message_text(f"\n\n{text}\n\n"))
 
-    def figures(self) -> None:
-        """Title, sizes and options, as they are now."""
+    def send_figures(self) -> None:
+        """Send the usage and, if they have changed, the title and options."""
         meta = self._agent.session.meta()
         if meta.title != self._title:
             self._title = meta.title
-            at = meta.updated_at.isoformat()
-            info = schema.SessionInfoUpdate(
-                session_update="session_info_update", title=meta.title, updated_at=at
+            self.post(
+                schema.SessionInfoUpdate(
+                    session_update="session_info_update",
+                    title=meta.title,
+                    updated_at=meta.updated_at.isoformat(),
+                )
             )
-            self.post(info)
-        self._usage(self._agent.state.size())
+        self._send_usage(self._agent.state.size())
         options = schema.ConfigOptionUpdate(
-            session_update="config_option_update", config_options=config_options(self._agent, self.models)
+            session_update="config_option_update",
+            config_options=config_options(self._agent, self.models),
         )
         if options != self._options:
             self._options = options
@@ -87,44 +103,57 @@ class Feed:
 
     # --- events ---------------------------------------------------------------------------------------------
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
             case events.StepStarted():
-                self._usage(event.tokens)
+                self._send_usage(event.tokens)
             case events.TextDelta():
                 self.post(helpers.update_agent_message_text(event.text))
             case events.ThinkingDelta():
                 self.post(helpers.update_agent_thought_text(event.text))
             case events.EntryAppended():
                 self._entry(event.entry)
-            case events.ToolStarted() if call := self.entry_updates.calls.get(event.call_id):
+            case events.ToolStarted() if call := self.entry_updates.calls.get(
+                event.call_id
+            ):
                 self.post(helpers.update_tool_call(call.id, status="in_progress"))
             case events.ToolOutput() if event.call_id in self.entry_updates.calls:
                 if not self._outputs:
-                    asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._show_outputs)
-                shown = self._outputs.get(event.call_id, "")
-                self._outputs[event.call_id] = f"{shown}{event.text}"[-_SHOWN:]
+                    asyncio.get_running_loop().call_later(
+                        _OUTPUT_INTERVAL, self._send_outputs
+                    )
+                output = self._outputs.get(event.call_id, "") + event.text
+                self._outputs[event.call_id] = output[-_OUTPUT_END:]
             case _:
-                self._hear_beside(event)
+                self._on_status_event(event)
 
-    def _hear_beside(self, event: Event) -> None:
-        """What is no part of an answer."""
+    def _on_status_event(self, event: Event) -> None:
+        """Send an event that is not part of an answer or a tool call."""
         match event:
             case events.Retrying():
-                self.say(f"{event} What was said of this answer does not count.")
+                self.say(f"{event}{DISCARDED}")
             case events.Notice():
                 self.say(event.text)
             case events.CompactionStart():
                 self._compaction = f"compacting-{next(self._ids)}"
                 title = f"Compacting {tokens(event.tokens_before)} tokens"
-                call = helpers.start_tool_call(self._compaction, title, kind="other", status="in_progress")
+                call = helpers.start_tool_call(
+                    self._compaction, title, kind="other", status="in_progress"
+                )
                 self.post(call)
             case events.CompactionEnd():
                 self._compacted(event)
-            case events.SubagentProgress() if known := self.entry_updates.calls.get(event.call_id):
-                words = f"{event.agent}: {many(event.steps, 'step')}, {tokens(event.tokens)} tokens"
-                shown = ", ".join(filter(None, (words, event.doing)))
-                self.post(helpers.update_tool_call(known.id, content=[said(shown)]))
+            case events.SubagentProgress() if (
+                client_call := self.entry_updates.calls.get(event.call_id)
+            ):
+                progress = f"{event.agent}: {many(event.steps, 'step')}, {tokens(event.tokens)} tokens"
+                if event.doing:
+                    progress += f", {event.doing}"
+                self.post(
+                    helpers.update_tool_call(
+                        client_call.id, content=[output_content(progress)]
+                    )
+                )
             case events.ChoiceResolved():
                 self.post(helpers.update_tool_call(event.choice, status="completed"))
             case events.ProposalClosed():
@@ -138,22 +167,29 @@ class Feed:
             self.post(update)
         match entry:
             case Approval(mode=mode) if mode is not None:
-                update = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
+                update = schema.CurrentModeUpdate(
+                    session_update="current_mode_update", current_mode_id=mode
+                )
                 self.post(update)
-                self.figures()
+                self.send_figures()
             case Title():
-                self.figures()
+                self.send_figures()
             case Undo() | Clear() | Revert() | Approval():
-                self.say(entry_words(entry, self._agent.session.projection))
+                self.say(marker_sentence(self._agent.session.projection, entry))
             case _:
                 pass
 
     def _compacted(self, event: events.CompactionEnd) -> None:
-        """The protocol has no word for a compaction: it is a call that ran as long as it took."""
-        sizes = f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
-        title = f"Compacted {sizes}" if event.index is not None else f"Compaction: {compacted_words(event)}"
+        """Send the end of a compaction as a completed tool call.
+
+        The protocol has no update for compactions.
+        """
+        if event.index is None:
+            title = f"Compaction: {compaction_result(event)}"
+        else:
+            title = f"Compacted {tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
         text = event.error or event.summary
-        if not self._compaction:  # it did not begin: there was nothing to compact
+        if not self._compaction:  # it did not start: there was nothing to compact
             self.say(f"{title}.")
             return
         self.post(
@@ -161,36 +197,49 @@ class Feed:
                 self._compaction,
                 title=title,
                 status="failed" if event.error or event.aborted else "completed",
-                content=[helpers.tool_content(helpers.text_block(text))] if text else None,
+                content=[helpers.tool_content(helpers.text_block(text))]
+                if text
+                else None,
             )
         )
         self._compaction = ""
 
-    def _show_outputs(self) -> None:
+    def _send_outputs(self) -> None:
         for call_id, text in self._outputs.items():
-            if call := self.entry_updates.calls.get(call_id):  # else its result is there
-                self.post(helpers.update_tool_call(call.id, content=[said(text)]))
+            if call := self.entry_updates.calls.get(
+                call_id
+            ):  # otherwise its result has been sent already
+                self.post(
+                    helpers.update_tool_call(call.id, content=[output_content(text)])
+                )
         self._outputs.clear()
 
-    def _usage(self, used: int) -> None:
+    def _send_usage(self, used: int) -> None:
         cost = schema.Cost(amount=round(self._spent.cost, 6), currency="USD")
         size = self._agent.state.window
-        self.post(schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost))
+        self.post(
+            schema.UsageUpdate(
+                session_update="usage_update", used=used, size=size, cost=cost
+            )
+        )
 
     # --- sending --------------------------------------------------------------------------------------------
 
     def post(self, update: Update) -> None:
-        """Send this behind what was posted before."""
-        self._waiting.append(update)
+        """Queue an update.
+
+        Updates are sent in the order in which they are posted.
+        """
+        self._queue.append(update)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
         with suppress(ConnectionError):
-            while self._waiting:
-                await self._client.session_update(self._id, self._waiting.popleft())
+            while self._queue:
+                await self._client.session_update(self._id, self._queue.popleft())
 
     async def flush(self) -> None:
-        """Wait until all that was posted is on its way."""
+        """Wait until all posted updates are sent."""
         while self._sending is not None and not self._sending.done():
             await asyncio.wait([self._sending])

@@ -1,4 +1,4 @@
-"""What a client can set of a session: the mode of approvals, the model, how much it thinks."""
+"""The session options that the client shows: approval mode, model and effort."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -12,36 +12,51 @@ from foldline.agent.agent import use_request_options
 from foldline.agent.api_keys import key_of
 from foldline.agent.model_choice import provider_in_force
 from foldline.agent.settings_schema import KEYS, choices_of
-from foldline.context.permissions import mode_words
 from foldline.llm.catalog import list_models
+from foldline.past.approval_words import mode_words
 from foldline.protocol import ApprovalMode, FoldlineError, operations
 
+NO_SUCH_OPTION = "Unknown option or value: {option} {value!r}."
 Options = list[Any]
-"""Of `schema.SessionConfigOptionSelect`; the package's lists take booleans, too."""
+"""A list of `schema.SessionConfigOptionSelect`. The ACP package's own type also allows boolean options."""
 
 
 def modes(agent: Agent) -> schema.SessionModeState:
     available = [
-        schema.SessionMode(id=mode, name=mode.capitalize(), description=mode_words(mode).capitalize())
+        schema.SessionMode(
+            id=mode, name=mode.capitalize(), description=mode_words(mode).capitalize()
+        )
         for mode in get_args(ApprovalMode)
     ]
-    return schema.SessionModeState(current_mode_id=agent.state.policy.mode, available_modes=available)
+    return schema.SessionModeState(
+        current_mode_id=agent.state.policy.mode, available_modes=available
+    )
 
 
 def config_options(agent: Agent, models: Sequence[str]) -> Options:
-    """All that can be set, as it is now; `models` are those that the provider lists."""
+    """Return all options with their current values.
+
+    Args:
+        models: the models that the provider lists.
+    """
     model = agent.state.llm.info.id
-    chosen = [_select("mode", "Permissions", agent.state.policy.mode, get_args(ApprovalMode))]
+    options = [
+        _select("mode", "Permissions", agent.state.policy.mode, get_args(ApprovalMode))
+    ]
     if model:
-        chosen.append(_select("model", "Model", model, dict.fromkeys((model, *models))))
+        options.append(
+            _select("model", "Model", model, dict.fromkeys((model, *models)))
+        )
     if agent.settings is not None:
         efforts = choices_of(KEYS["effort"])
-        chosen.append(_select("thought_level", "Effort", agent.settings.effort, efforts))
-    return chosen
+        options.append(
+            _select("thought_level", "Effort", agent.settings.effort, efforts)
+        )
+    return options
 
 
-def asked_for(agent: Agent, option: str, value: object) -> operations.Operation | None:
-    """What sets an option for this session; None where it is set by now.
+def set_option(agent: Agent, option: str, value: object) -> operations.Operation | None:
+    """Set an option, or return the operation that sets it.
 
     Raises:
         FoldlineError: there is no such option or value.
@@ -51,16 +66,21 @@ def asked_for(agent: Agent, option: str, value: object) -> operations.Operation 
             return operations.SwitchApprovals(mode=value)
         case "model", str() if value:
             return operations.SwitchModel(model=value)
-        case "thought_level", str() if value in choices_of(KEYS["effort"]) and agent.settings is not None:
+        case "thought_level", str() if (
+            value in choices_of(KEYS["effort"]) and agent.settings is not None
+        ):
             agent.settings = agent.settings.model_copy(update={"effort": value})
             use_request_options(agent.state, agent.settings)
             return None
         case _:
-            raise FoldlineError(f"There is no {option} {value!r}.")
+            raise FoldlineError(NO_SUCH_OPTION, option=option, value=value)
 
 
 async def listed_models(agent: Agent) -> tuple[str, ...]:
-    """The models of the provider that is asked; none where it cannot say."""
+    """Return the current provider's models.
+
+    Returns an empty tuple if the provider cannot list them.
+    """
     if agent.settings is None or agent.state.llm.info.provider in ("", None):
         return ()
     with suppress(FoldlineError):
@@ -71,8 +91,13 @@ async def listed_models(agent: Agent) -> tuple[str, ...]:
     return ()
 
 
-def _select(category: str, name: str, value: str, choices: Iterable[str]) -> schema.SessionConfigOptionSelect:
-    """Names of models are shown as they are; those that are ours, as words."""
+def _select(
+    category: str, name: str, value: str, choices: Iterable[str]
+) -> schema.SessionConfigOptionSelect:
+    """Return an option with its choices.
+
+    The choices' names are capitalized, except for those of models.
+    """
     return schema.SessionConfigOptionSelect(
         id=category,
         name=name,
@@ -81,8 +106,9 @@ def _select(category: str, name: str, value: str, choices: Iterable[str]) -> sch
         current_value=value,
         options=[
             schema.SessionConfigSelectOption(
-                value=each, name=each if category == "model" else each.capitalize()
+                value=choice,
+                name=choice if category == "model" else choice.capitalize(),
             )
-            for each in choices
+            for choice in choices
         ],
     )

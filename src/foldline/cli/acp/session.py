@@ -1,4 +1,4 @@
-"""One session in an editor: its prompts and commands, its questions as permissions or as forms."""
+"""A session in an editor, with its prompts, commands, and questions to the user."""
 
 import asyncio
 import time
@@ -12,33 +12,41 @@ from foldline.agent import Agent
 from foldline.agent.skill_loading import look_around
 from foldline.agent.trust_question import ask_trust
 from foldline.cli.plain.commands import carry_out, handlers, usage
-from foldline.cli.plain.narrator import Answer, Asked, asked_since
-from foldline.context.harmless import nothing_hidden_lines
+from foldline.cli.plain.questions import PlainAnswer, PlainQuestion, new_questions
 from foldline.formats.writers.markdown import fenced
-from foldline.protocol import AssistantMessage, FoldlineError, Part, events, operations, text_parts
+from foldline.frontend.commands import COMMANDS, ChatCommand, own_command
+from foldline.frontend.inputs import SlashCall, UnknownSlash, parse_input
+from foldline.frontend.reduce import reduce
+from foldline.frontend.runner import Runner
+from foldline.frontend.state import ChatState
+from foldline.protocol import (
+    AssistantMessage,
+    FoldlineError,
+    Part,
+    events,
+    operations,
+    text_parts,
+)
 from foldline.protocol.events import Event
 from foldline.protocol.messages import Usage
-from foldline.tui.keys.commands import COMMANDS, Command, own_command
-from foldline.tui.machine import reduce
-from foldline.tui.prompting.inputs import SlashCall, UnknownSlash, parse_input
-from foldline.tui.runner import Runner
-from foldline.tui.state import ChatState, Question
+from foldline.text.harmless import nothing_hidden_lines
 
 from .blocks import Block, prompt_of
-from .feed import Feed
-from .options import Options, asked_for, config_options, listed_models
-from .updates import Call, Content, diffs
+from .feed import UpdateFeed
+from .options import Options, config_options, listed_models, set_option
+from .updates import ClientCall, Content, diffs
 
-FAILED: Final = -32603
-"""The code of JSON-RPC for what went wrong inside."""
+FAILED = -32603
+"""JSON-RPC's code for an internal error."""
 _TURNS: Final = ("run_agent", "retry")
+"""Types of operations that run a turn."""
 _STOPPED: Final[Mapping[str | None, schema.StopReason]] = {
     "length": "max_tokens",
     "repeated": "max_tokens",
     "filtered": "refusal",
 }
-"""Why an answer ended, where that is not that it was given."""
-_ALLOWING: Final[Mapping[str, schema.PermissionOptionKind]] = {
+"""The protocol's stop reasons, by the stop reason of an incomplete answer."""
+_OPTION_KINDS: Final[Mapping[str, schema.PermissionOptionKind]] = {
     "once": "allow_once",
     "always": "allow_always",
     "project": "allow_always",
@@ -46,116 +54,148 @@ _ALLOWING: Final[Mapping[str, schema.PermissionOptionKind]] = {
 }
 
 
-class Conversation:
-    """Drives one agent for a client, by the runner that the chat has, too."""
+class EditorSession:
+    """Runs an agent for a client, using the same runner as the chat.
 
-    def __init__(self, agent: Agent, client: Client, id: str, *, has_forms: bool) -> None:
-        """`has_forms`: the client shows forms, in which something may be written."""
+    Args:
+        has_forms: whether the client can show forms with text fields.
+    """
+
+    def __init__(
+        self, agent: Agent, client: Client, id: str, *, has_forms: bool
+    ) -> None:
         self.agent = agent
-        self.feed = Feed(agent, client, id)
+        self.feed = UpdateFeed(agent, client, id)
         self._client = client
         self._id = id
         self._has_forms = has_forms
-        self._state = ChatState(model=agent.state.llm.info.id, edits=agent.state.policy.mode)
-        self._runner = Runner(agent, self._hear, self._keep_unsent, self._parts_of)
+        self._state = ChatState(
+            model=agent.state.llm.info.id, edits=agent.state.policy.mode
+        )
+        self._runner = Runner(agent, self._on_event, self._keep_unsent, self._parts_of)
         self._parts: dict[str, tuple[Part, ...]] = {}
-        """What the model is sent for the prompt that is under way."""
+        """The current prompt's message parts, by the prompt's text."""
         self._turn = asyncio.Lock()
-        """Held by the prompt that is answered: a further one waits for it."""
+        """A lock that is held while a prompt is being answered.
+
+        The next prompt waits for it.
+        """
         self._cancels = 0
         self._unsent = False
         self._end: events.TaskFinished | None = None
-        """How the newest turn of this prompt ended."""
+        """The end of the last turn started by the current prompt."""
         self._answer: AssistantMessage | None = None
         self._usage = Usage()
-        """What this prompt has used."""
+        """Number of tokens used for the current prompt."""
         self._lines: list[str] = []
-        """What the command that runs has answered."""
+        """The running command's output."""
         self._handlers = handlers(self._runner, self._lines.append)
-        self._offered: list[schema.AvailableCommand] = []
-        """What the client was told last that can be called."""
-        self._others: set[asyncio.Task[None]] = set()
-        agent.executor.subscribe(self._hear)
-        agent.state.choices.read = False
+        self._sent_commands: list[schema.AvailableCommand] = []
+        """The commands that were sent to the client last."""
+        self._background: set[asyncio.Task[None]] = set()
+        agent.executor.subscribe(self._on_event)
+        agent.state.choices.is_read = False
 
     def start(self) -> None:
-        """Once the client knows the session: what can be called, and what takes a while to learn."""
+        """Start the agent, and send the client its commands and models.
+
+        The client must already know the session's id.
+        """
         self.agent.start()
-        self._aside(ask_trust(self.agent.state))
-        self._aside(self._offer_commands())
-        self._aside(self._learn_models())
+        self._run_in_background(ask_trust(self.agent.state))
+        self._run_in_background(self._send_commands())
+        self._run_in_background(self._list_models())
 
     async def aclose(self) -> None:
-        """Cancels what runs, and gives the session back."""
-        for task in self._others:
+        """Cancel everything that is running, and close the session."""
+        for task in self._background:
             task.cancel()
         await self._runner.aclose()
         await self.feed.flush()
 
     async def set_option(self, option: str, value: object) -> Options:
-        """Sets one of the options; all of them then.
+        """Set an option, and return all options with their values.
 
         Raises:
-            FoldlineError: there is no such option or value, or the model cannot be asked.
+            FoldlineError: there is no such option or value, or the model is not available.
         """
-        executor, change = self.agent.executor, asked_for(self.agent, option, value)
-        if change is not None:
-            finished = await executor.wait_for(executor.submit(change))
-            if finished.outcome == "failed":
-                raise FoldlineError(finished.error or "It could not be set.")
+        executor = self.agent.executor
+        operation = set_option(self.agent, option, value)
+        if operation is not None:
+            end = await executor.wait_for(executor.submit(operation))
+            if end.outcome == "failed":
+                raise FoldlineError(end.error or "The option could not be set.")
             await executor.settle()
-        self.feed.figures()
+        self.feed.send_figures()
         await self.feed.flush()
         return config_options(self.agent, self.feed.models)
 
-    async def _offer_commands(self) -> None:
-        """Tells what can be called where that has changed: commands, the user's own, and skills."""
-        await look_around(self.agent.state)
-        ours = (each for each in COMMANDS if each.slash and each.id in self._handlers)
-        own = map(own_command, self.agent.state.catalogue.by_name.values())
-        offered = [*map(_available, (*ours, *own))]
-        if offered != self._offered:
-            self._offered = offered
-            self.feed.post(helpers.update_available_commands(offered))
+    async def _send_commands(self) -> None:
+        """Send the client all commands, if any have changed.
 
-    async def _learn_models(self) -> None:
+        These are slash commands, the user's own commands, and skills.
+        """
+        await look_around(self.agent.state)
+        built_in = [
+            command
+            for command in COMMANDS
+            if command.slash and command.id in self._handlers
+        ]
+        own = map(own_command, self.agent.state.catalogue.by_name.values())
+        commands = [*map(_available, (*built_in, *own))]
+        if commands != self._sent_commands:
+            self._sent_commands = commands
+            self.feed.post(helpers.update_available_commands(commands))
+
+    async def _list_models(self) -> None:
         await self.agent.state.learn_window()
         self.feed.models = await listed_models(self.agent)
-        self.feed.figures()
+        self.feed.send_figures()
 
     # --- prompts ------------------------------------------------------------------------------------------
 
     async def prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
-        """Answers a prompt, or carries out a command.
+        """Answer a prompt, or run a command.
 
         Raises:
             RequestError: the turn failed, or the prompt was not sent.
-            FoldlineError: the prompt holds what cannot be taken.
+            FoldlineError: the prompt contains unsupported content.
         """
         text, parts = prompt_of(blocks, self.agent.state.cwd)
         cancels = self._cancels
         async with self._turn:
-            await self._offer_commands()
-            stop: schema.StopReason = "cancelled"
+            await self._send_commands()
             if self._cancels == cancels:
-                self._end, self._answer, self._usage, self._unsent = None, None, Usage(), False
-                await self._take(text, parts)
-                stop = "cancelled" if self._cancels != cancels else self._stop_reason()
-            self.feed.figures()
+                self._end = None
+                self._answer = None
+                self._usage = Usage()
+                self._unsent = False
+                await self._run(text, parts)
+            stop = self._stop_reason() if self._cancels == cancels else "cancelled"
+            self.feed.send_figures()
             await self.feed.flush()
-            return schema.PromptResponse(stop_reason=stop, usage=_reported(self._usage))
+            return schema.PromptResponse(stop_reason=stop, usage=_usage(self._usage))
 
     def cancel(self) -> None:
-        """Ends the turn that runs, and all that wait for it."""
+        """Cancel the running turn and all waiting prompts."""
         self._cancels += 1
         self._runner.cancel()
 
-    async def _take(self, text: str, parts: tuple[Part, ...]) -> None:
-        match parse_input(text, self.agent.state.catalogue.by_name) if text.startswith("/") else None:
+    async def _run(self, text: str, parts: tuple[Part, ...]) -> None:
+        match (
+            parse_input(text, self.agent.state.catalogue.by_name)
+            if text.startswith("/")
+            else None
+        ):
             case SlashCall(command, argument):
                 self._lines.clear()
                 await carry_out(
-                    command, argument, self._handlers, self._runner, self._state, self._lines.append
+                    command,
+                    argument,
+                    self._handlers,
+                    self._runner,
+                    self._state,
+                    self._lines.append,
                 )
                 await self._runner.quiet()
                 if answer := "\n".join(self._lines):
@@ -163,27 +203,30 @@ class Conversation:
             case UnknownSlash() as unknown:
                 self.feed.say(str(unknown))
             case _:
-                # A `!` is no command of the user's own shell here: editors have terminals of their own.
-                text = f" {text}" if text.startswith("!") else text
+                if text.startswith("!"):
+                    text = f" {text}"  # not a shell command: editors have terminals
                 self._parts = {text: parts}
                 self._runner.send(text)
                 await self._runner.quiet()
-        if self._runner.unsent:  # cancelled before it was on its way
+        if self._runner.unsent:  # the prompt was cancelled before it was sent
             self._runner.edit_queue(self._runner.unsent, (), paused=False)
 
     def _parts_of(self, text: str) -> tuple[Part, ...]:
         return self._parts.get(text) or text_parts(text)
 
     def _keep_unsent(self, _: str) -> bool:
-        """A prompt that was not sent: the client still has it."""
+        """Record that a prompt was not sent.
+
+        Its text need not be kept, because the client has it.
+        """
         self._unsent = True
         return True
 
     def _stop_reason(self) -> schema.StopReason:
-        """How the turn ended, where there was one.
+        """Return the reason why the turn ended.
 
         Raises:
-            RequestError: it failed, or did not begin.
+            RequestError: the turn failed or was not started.
         """
         end = self._end
         if end is None:
@@ -194,14 +237,19 @@ class Conversation:
             self.feed.say(end.error)
             return "max_turn_requests"
         if end.error or self._unsent:
-            raise RequestError(FAILED, end.error or f"Not sent: {self.agent.state.unsent}")
-        return _STOPPED.get(self._answer.stop_reason if self._answer else None, "end_turn")
+            raise RequestError(
+                FAILED, end.error or f"Not sent: {self.agent.state.unsent}"
+            )
+        return _STOPPED.get(
+            self._answer.stop_reason if self._answer else None, "end_turn"
+        )
 
-    # --- events, and questions among them ------------------------------------------------------------------
+    # --- events and questions ------------------------------------------------------------------------------
 
-    def _hear(self, event: Event) -> None:
-        before, self._state = self._state, reduce(self._state, event, time.monotonic())
-        self.feed.hear(event)
+    def _on_event(self, event: Event) -> None:
+        before = self._state
+        self._state = reduce(before, event, time.monotonic())
+        self.feed.on_event(event)
         match event:
             case events.UsageReported():
                 self._usage += event.usage
@@ -210,119 +258,158 @@ class Conversation:
             case events.TaskFinished() if event.operation in _TURNS:
                 self._end = event
             case events.TaskFinished(outcome="failed"):
-                self.feed.say(event.error or "That failed.")
+                self.feed.say(event.error or "The operation failed.")
             case _:
                 pass
-        for asked in asked_since(before, self._state):
-            question = next((each for each in self._state.questions if each.id == asked.id), None)
-            self._aside(self._ask(asked, question))
+        for question in new_questions(before, self._state):
+            self._run_in_background(self._ask(question))
 
-    async def _ask(self, asked: Asked, question: Question | None) -> None:
-        """Has the client ask. Where nobody answers there, the last answer counts: it allows nothing."""
-        written = next((answer for answer in asked.answers if answer.asks == "line"), None)
-        is_choice = question is not None and question.kind == "choice"
+    async def _ask(self, question: PlainQuestion) -> None:
+        """Ask the client a question, and submit the answer.
+
+        If the client fails to answer, the request in the question is denied.
+        """
+        text_answer = next(
+            (answer for answer in question.answers if answer.asks == "line"), None
+        )
+        is_choice = question.source is not None and question.source.kind == "choice"
         await self.feed.flush()
-        cancels, operation = self._cancels, asked.unanswered
+        cancels = self._cancels
+        operation = question.unanswered
         try:
-            if self._has_forms and is_choice and written is not None:
-                operation = await self._filled_in(asked, written)
+            if self._has_forms and is_choice and text_answer is not None:
+                operation = await self._ask_by_form(question, text_answer)
             else:
-                operation = await self._permitted(asked, question)
+                operation = await self._ask_permission(question)
         except ConnectionError:
-            return  # nobody is there any more
+            return  # the client is gone
         except (RequestError, ValueError):
             pass
         if self._cancels == cancels:
             self._runner.submit(operation)
 
-    async def _permitted(self, asked: Asked, question: Question | None) -> operations.Operation:
-        """What the chosen answer asks of the agent; the last one if none was chosen."""
+    async def _ask_permission(self, question: PlainQuestion) -> operations.Operation:
+        """Ask for permission, and return the operation of the chosen answer.
+
+        Without a choice, returns the last answer's operation.
+        """
         options = [
             schema.PermissionOption(
-                option_id=answer.key, name=answer.sentence, kind=_allows(answer.operation)
+                option_id=answer.key,
+                name=answer.label,
+                kind=_option_kind(answer.operation),
             )
-            for answer in _listed(asked)
+            for answer in _listed(question)
         ]
-        call = self._asked_call(asked, question)
-        outcome = (await self._client.request_permission(self._id, call, options)).outcome
-        chosen = asked.taken(outcome.option_id) if isinstance(outcome, schema.AllowedOutcome) else None
-        return (chosen or asked.answers[-1]).operation
+        call = self._question_call(question)
+        response = await self._client.request_permission(self._id, call, options)
+        outcome = response.outcome
+        if not isinstance(outcome, schema.AllowedOutcome):
+            return question.answers[-1].operation
+        chosen = question.answer_for(outcome.option_id) or question.answers[-1]
+        return chosen.operation
 
-    async def _filled_in(self, asked: Asked, written: Answer) -> operations.Operation:
-        """The same by a form, in which the answer may be `written` as well: then that one counts."""
-        options = [schema.EnumOption(const=answer.key, title=answer.sentence) for answer in _listed(asked)]
+    async def _ask_by_form(
+        self, plain: PlainQuestion, text_answer: PlainAnswer
+    ) -> operations.Operation:
+        """Ask with a form of choices and a text field.
+
+        Typed text takes precedence over the chosen answer.
+        """
+        options = [
+            schema.EnumOption(const=answer.key, title=answer.label)
+            for answer in _listed(plain)
+        ]
         fields: dict[str, Any] = {
-            "answer": schema.ElicitationStringPropertySchema(type="string", title="Answer", one_of=options),
+            "answer": schema.ElicitationStringPropertySchema(
+                type="string", title="Answer", one_of=options
+            ),
             "words": schema.ElicitationStringPropertySchema(
-                type="string", title=written.sentence, default=written.usual
+                type="string", title=text_answer.label
             ),
         }
         form = schema.ElicitationSchema(properties=fields)
-        mode = schema.ElicitationFormSessionMode(session_id=self._id, requested_schema=form)
-        response = await self._client.create_elicitation("\n".join(asked.lines), mode)
+        mode = schema.ElicitationFormSessionMode(
+            session_id=self._id, requested_schema=form
+        )
+        response = await self._client.create_elicitation("\n".join(plain.lines), mode)
         if not isinstance(response, schema.AcceptElicitationResponse):
-            return asked.answers[-1].operation
-        key, words = (str((response.content or {}).get(name) or "") for name in fields)
-        if words.strip() and not (key and words == written.usual):
-            return written.with_line(words)
-        chosen = asked.taken(key) or asked.answers[-1]
+            return plain.answers[-1].operation
+        key, text = (str((response.content or {}).get(name) or "") for name in fields)
+        if text.strip():
+            return text_answer.with_line(text)
+        chosen = plain.answer_for(key) or plain.answers[-1]
         return chosen.operation
 
-    def _asked_call(self, asked: Asked, question: Question | None) -> schema.ToolCallUpdate:
-        """What is asked about, as a call. A choice, or a proposal, is one of its own."""
-        title, *lines = asked.lines
-        known = self.feed.entry_updates.calls.get(asked.id, Call(asked.id, title))
+    def _question_call(self, question: PlainQuestion) -> schema.ToolCallUpdate:
+        """Return the tool call that the question is about.
+
+        For a choice or a proposal, returns a new call.
+        """
+        title, *lines = question.lines
+        calls = self.feed.entry_updates.calls
+        call = calls.get(question.id, ClientCall(question.id, title))
         content: list[Content] = []
         text = "\n".join(lines)
-        if question is not None and question.kind == "call":
-            content = [diff.content for diff in diffs(question.diff or "", self.agent.state.cwd)]
-            text = f"{title}\n{_as_it_is(question.title)}"
-            if content and not question.outside:
-                text = ""  # clients show diffs larger
-        elif question is not None and question.asks_agreement and not question.is_markdown:
-            text = _as_it_is(question.title)
+        source = question.source
+        if source is not None and source.kind == "call":
+            changes = diffs(source.diff or "", self.agent.state.cwd)
+            content = [change.content for change in changes]
+            text = f"{title}\n{_verbatim(source.title)}"
+            if content and not source.outside:
+                text = ""  # to leave more room for the diff
+        elif source is not None and source.asks_agreement and not source.is_markdown:
+            text = _verbatim(source.title)
         if text:
             content.insert(0, helpers.tool_content(helpers.text_block(text)))
         return schema.ToolCallUpdate(
-            tool_call_id=known.id, title=known.title, status="pending", content=content or None
+            tool_call_id=call.id,
+            title=call.title,
+            status="pending",
+            content=content or None,
         )
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._others.add(task)
-        task.add_done_callback(self._others.discard)
+    def _run_in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
 
-def _available(command: Command) -> schema.AvailableCommand:
+def _available(command: ChatCommand) -> schema.AvailableCommand:
     hint = usage(command).partition(" ")[2]
     return schema.AvailableCommand(
         name=command.slash,
         description=command.title,
-        input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint)) if hint else None,
+        input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))
+        if hint
+        else None,
     )
 
 
-def _as_it_is(text: str) -> str:
-    """Text for somebody who is to agree to it: no client draws it as Markdown, which could hide something."""
+def _verbatim(text: str) -> str:
+    """Enclose text that the user must see in full in a code fence.
+
+    Otherwise, Markdown could hide parts of it.
+    """
     return fenced("\n".join(nothing_hidden_lines(text)), "")
 
 
-def _listed(asked: Asked) -> list[Answer]:
-    """The answers that can be given without writing something."""
-    return [answer for answer in asked.answers if not answer.asks or answer.key == "n"]
+def _listed(plain: PlainQuestion) -> list[PlainAnswer]:
+    """Return the answers that require no text."""
+    return [answer for answer in plain.answers if not answer.asks or answer.key == "n"]
 
 
-def _allows(operation: operations.Operation) -> schema.PermissionOptionKind:
+def _option_kind(operation: operations.Operation) -> schema.PermissionOptionKind:
     match operation:
         case operations.Approve():
-            return _ALLOWING[operation.answer]
+            return _OPTION_KINDS[operation.answer]
         case operations.DiscardProposal() | operations.Choose(key="" | "n"):
             return "reject_once"
         case _:
             return "allow_once"
 
 
-def _reported(usage: Usage) -> schema.Usage | None:
+def _usage(usage: Usage) -> schema.Usage | None:
     if not usage.total:
         return None
     return schema.Usage(

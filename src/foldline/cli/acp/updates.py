@@ -1,4 +1,7 @@
-"""Entries of the history as session updates: after each entry, and when a session is loaded. Pure."""
+"""Converts history entries to session updates.
+
+All functions are pure.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,12 +10,10 @@ from typing import Final, NamedTuple
 
 from acp import helpers, schema
 
-from foldline.context.calls import subject_of
-from foldline.context.compactions import sizes_words
-from foldline.context.harmless import clean, clean_line
-from foldline.context.projection import Projection
-from foldline.context.todos import Todo, todo_list
 from foldline.formats.writers.markdown import fenced
+from foldline.memory.todos import Todo, todo_list
+from foldline.past.compactions import sizes_words
+from foldline.past.describe import call_title
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -24,9 +25,15 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.text.harmless import clean
+from foldline.view.projection import Projection
 
 Update = helpers.SessionUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
-Content = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
+Content = (
+    schema.ContentToolCallContent
+    | schema.FileEditToolCallContent
+    | schema.TerminalToolCallContent
+)
 
 _KINDS: Final[Mapping[schema.ToolKind, str]] = {
     "read": "read ls history_read",
@@ -35,38 +42,46 @@ _KINDS: Final[Mapping[schema.ToolKind, str]] = {
     "execute": "bash jobs",
     "fetch": "fetch web_search",
 }
-"""Which tools are of a kind: ours, and those of other agents that are called alike."""
-_TITLE: Final = 200
-"""Characters of a call's title."""
+"""Names of Foldline's and other agents' tools, by the protocol's kind of tool.
+
+The names are separated by spaces.
+"""
+_TITLE = 200
+"""Maximum length of a call's title, in characters. Longer titles are cut off."""
 _HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
-class Call(NamedTuple):
-    """A call as the client knows it."""
+class ClientCall(NamedTuple):
+    """A tool call, with the id and title that were sent to the client."""
 
     id: str
-    """Its own: servers use theirs again."""
+    """Id that is unique in the session.
+
+    The ids that model servers assign may repeat.
+    """
     title: str
 
 
 class EntryUpdates:
-    """The updates of entries that come in order."""
+    """Converts a session's entries to updates, in order."""
 
     def __init__(self, projection: Projection, cwd: Path) -> None:
         self._projection = projection
         self._cwd = cwd
-        self.calls: dict[str, Call] = {}
-        """Those without a result, by what servers call them."""
+        self.calls: dict[str, ClientCall] = {}
+        """Calls that have no result yet, by the model server's call id."""
 
     def replayed(self, entry: Entry) -> Iterator[Update]:
-        """All of an entry, for a client that has not seen it."""
+        """Yield the updates for an entry when a client loads the session."""
         match entry:
             case UserMessage(origin="typed" | "shell"):
                 for part in entry.parts:
                     if isinstance(part, TextPart):
                         yield helpers.update_user_message_text(part.text)
                     elif isinstance(part, ImagePart):
-                        yield helpers.update_user_message(helpers.image_block(part.data, part.media_type))
+                        yield helpers.update_user_message(
+                            helpers.image_block(part.data, part.media_type)
+                        )
             case AssistantMessage():
                 for part in entry.parts:
                     if isinstance(part, ThinkingPart) and part.text:
@@ -74,118 +89,153 @@ class EntryUpdates:
                     elif isinstance(part, TextPart) and part.text:
                         yield helpers.update_agent_message_text(part.text)
             case Compaction():
-                yield compacted(entry, self._projection)
+                yield compaction_call(entry, self._projection)
             case _:
                 pass
         yield from self.appended(entry)
 
     def appended(self, entry: Entry) -> Iterator[Update]:
-        """What of an entry was not streamed: its calls, or the result of one."""
+        """Yield the updates for a new entry's calls and results.
+
+        The rest of the entry has already been streamed.
+        """
         match entry:
             case AssistantMessage():
-                for nth, call in enumerate(entry.calls):
-                    yield self._begun(call, f"{entry.index}.{nth}")
-            case ToolResultMessage() if asked := self.calls.pop(entry.call_id, None):
-                yield self._ended(entry, asked.id)
+                for number, call in enumerate(entry.calls):
+                    yield self._start(call, f"{entry.index}.{number}")
+            case ToolResultMessage() if client_call := self.calls.pop(
+                entry.call_id, None
+            ):
+                yield self._result(entry, client_call.id)
             case _:
                 pass
 
-    def _begun(self, call: ToolCallPart, id: str) -> Update:
+    def _start(self, call: ToolCallPart, id: str) -> Update:
         arguments = call.parsed()
         todos = todo_list(arguments)
         if todos is not None:
             return plan(todos)
-        subject = subject_of(call)
-        line = arguments.get("offset")
-        places = [self._place(subject.text, line if isinstance(line, int) else None)]
-        words = clean_line(subject.text)[:_TITLE]
-        title = words if _kind(call.name) == "execute" and words else f"{call.name} {words}".strip()
-        self.calls[call.call_id] = Call(id, title)
+        subject, is_path = call_title(call, str(self._cwd))
+        kind = _kind(call.name)
+        title = subject[:_TITLE]
+        if kind != "execute" or not title:
+            title = f"{call.name} {title}".strip()
+        self.calls[call.call_id] = ClientCall(id, title)
+        locations = None
+        if is_path:
+            line = arguments.get("offset")
+            locations = [
+                self._location(subject, line if isinstance(line, int) else None)
+            ]
         return helpers.start_tool_call(
             id,
             title,
-            kind=_kind(call.name),
+            kind=kind,
             status="pending",
-            locations=places if subject.kind == "path" else None,
+            locations=locations,
             raw_input=arguments,
         )
 
-    def _ended(self, result: ToolResultMessage, id: str) -> Update:
+    def _result(self, result: ToolResultMessage, id: str) -> Update:
         details = result.details
         changes = [*diffs(details.diff, self._cwd)] if details.diff else []
-        shown: list[Content] = [change.content for change in changes] or contents(result)
-        # Where the result was, the file is: a client that follows goes to the first change.
-        lines = {change.content.path: change.line for change in reversed(changes)}
+        content: list[Content] = [change.content for change in changes] or contents(
+            result
+        )
+        # A client that follows the agent opens each file at its first change.
+        first_lines = {change.content.path: change.line for change in reversed(changes)}
         paths = [str(self._cwd / touch.path) for touch in details.files]
         return helpers.update_tool_call(
             id,
             status="failed" if result.is_error else "completed",
-            content=shown,
-            locations=[self._place(path, lines.get(path)) for path in paths] or None,
+            content=content,
+            locations=[self._location(path, first_lines.get(path)) for path in paths]
+            or None,
         )
 
-    def _place(self, path: str, line: int | None) -> schema.ToolCallLocation:
+    def _location(self, path: str, line: int | None) -> schema.ToolCallLocation:
         return schema.ToolCallLocation(path=str(self._cwd / path), line=line)
 
 
 def contents(result: ToolResultMessage) -> list[Content]:
-    """The text and the pictures that the model was given."""
-    return [
-        helpers.tool_content(helpers.image_block(part.data, part.media_type))
-        if isinstance(part, ImagePart)
-        else said(part.text)
-        for part in result.parts
-        if isinstance(part, ImagePart | TextPart)
-    ]
+    """Return a result's text and images."""
+    content: list[Content] = []
+    for part in result.parts:
+        if isinstance(part, ImagePart):
+            content.append(
+                helpers.tool_content(helpers.image_block(part.data, part.media_type))
+            )
+        elif isinstance(part, TextPart):
+            content.append(output_content(part.text))
+    return content
 
 
-def said(text: str) -> Content:
-    """Output, as it would stand in a terminal."""
+def output_content(text: str) -> Content:
+    """Return output as a fenced code block."""
     return helpers.tool_content(helpers.text_block(fenced(clean(text), "")))
 
 
-def compacted(entry: Compaction, projection: Projection) -> schema.ToolCallStart:
-    """The protocol has no word for a compaction: it is shown as a call that has ended."""
+def compaction_call(entry: Compaction, projection: Projection) -> schema.ToolCallStart:
+    """Return a compaction as a completed tool call.
+
+    The protocol has no update for compactions.
+    """
     sizes = sizes_words(projection, entry, "tokens")
     return helpers.start_tool_call(
         f"compaction-{entry.index}",
         f"Compacted {sizes}".strip(),
         kind="other",
         status="completed",
-        content=[helpers.tool_content(helpers.text_block(entry.summary))] if entry.summary else None,
+        content=[helpers.tool_content(helpers.text_block(entry.summary))]
+        if entry.summary
+        else None,
     )
 
 
 def plan(todos: Sequence[Todo]) -> schema.AgentPlanUpdate:
-    """A todo list; what was given up is no part of it."""
+    """Convert a todo list to a plan.
+
+    Dropped items are left out.
+    """
     return helpers.update_plan(
         schema.PlanEntry(
-            content=todo.text,
-            priority="medium",
-            status="completed" if todo.is_done else "in_progress" if todo.is_begun else "pending",
+            content=todo.text, priority="medium", status=_todo_status(todo)
         )
         for todo in todos
         if todo.is_done or todo.is_open
     )
 
 
-class Diff(NamedTuple):
+def _todo_status(todo: Todo) -> schema.PlanEntryStatus:
+    if todo.is_done:
+        return "completed"
+    return "in_progress" if todo.is_begun else "pending"
+
+
+class DiffHunk(NamedTuple):
+    """A hunk of a diff, as the old and the new text."""
+
     content: schema.FileEditToolCallContent
     line: int
-    """Where it begins in the file as it is then, counted from 1."""
+    """Number of the hunk's first line in the new file, counted from 1."""
 
 
-def diffs(unified: str, cwd: Path) -> Iterator[Diff]:
-    """Each piece of a unified diff of one file, as the text before and after it."""
+def diffs(unified: str, cwd: Path) -> Iterator[DiffHunk]:
+    """Yield the hunks of a unified diff for one file."""
     lines = unified.split("\n")
     path = str(cwd / lines[1].removeprefix("+++ ")) if len(lines) > 1 else ""
-    line, old, new = 0, list[str](), list[str]()
+    line = 0
+    old: list[str] = []
+    new: list[str] = []
     for text in (*lines[2:], ""):
         hunk = _HUNK.match(text)
         if (hunk or not text) and (old or new):
-            # Of a new file it is empty, not left out: some clients show no diff then.
-            yield Diff(helpers.tool_diff_content(path, "".join(new), "".join(old)), line)
-            old, new = [], []
+            # For a new file, the old text is empty, not None, as some clients show no diff for None.
+            yield DiffHunk(
+                helpers.tool_diff_content(path, "".join(new), "".join(old)), line
+            )
+            old.clear()
+            new.clear()
         if hunk:
             line = int(hunk[1])
         if text[:1] in (" ", "-"):
@@ -195,4 +245,7 @@ def diffs(unified: str, cwd: Path) -> Iterator[Diff]:
 
 
 def _kind(name: str) -> schema.ToolKind:
-    return next((kind for kind, names in _KINDS.items() if name.lower() in names.split()), "other")
+    return next(
+        (kind for kind, names in _KINDS.items() if name.lower() in names.split()),
+        "other",
+    )

@@ -1,46 +1,67 @@
-"""`foldline --plain`: a chat as linear text, for screen readers, pipes and terminals that cannot do more."""
+"""`foldline --plain`: runs the chat as linear text, for screen readers, pipes and dumb terminals."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from foldline.agent.model_choice import is_first_start
 from foldline.agent.settings import connect_llm
 from foldline.cli.agents import agent_for, chosen_session
-from foldline.cli.output import entries_of, note
+from foldline.cli.output import entries_of, note_session
 from foldline.cli.resume import choose
 from foldline.cli.resume_folder import folder_of
 from foldline.cli.settings import settings_here
+from foldline.frontend.runner import resume_notes
 from foldline.history import data_home, short_id
+from foldline.termination import run_async
 
 from .chat import PlainChat
-from .terminal import LineReader, Paper
+from .terminal import PlainTerminal, PromptReader
+
+GREETING = "Foldline, {session}, model {model}. Type /help for help."
+NO_MODEL = "No model is set up, so the built-in one is used. Choose another with -m MODEL@PROVIDER."
 
 
-def talk(prompt: str | None, continues: bool, resume: str | None, chosen: Mapping[str, object]) -> int:
-    """Hold the chat; the exit code. `chosen` are the settings that the options set.
+def plain_chat(
+    prompt: str | None,
+    continues: bool,
+    resume: str | None,
+    chosen: Mapping[str, object],
+) -> int:
+    """Run the chat, and return the exit code.
+
+    Args:
+        resume: a session's id, or an empty string to let the user choose one. None if `-r` was not given.
+        chosen: settings given as command line options, by name.
 
     Raises:
-        FoldlineError: it cannot begin.
+        FoldlineError: the session, a model or a setting is missing or invalid.
     """
     if resume == "":
         resume = str(choose())
     root = folder_of(resume, Path.cwd()) if resume else Path.cwd()
-    reader, paper = LineReader(), Paper()
+    terminal = PlainTerminal()
     session = chosen_session(continues, resume, root)
     settings = settings_here(session.cwd, **chosen)
-    agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=reader.is_terminal)
-    ref, title = short_id(session.id), session.meta().title
+    agent = agent_for(
+        session,
+        settings,
+        connect_llm(settings, os.environ),
+        interactive=sys.stdin.isatty(),
+    )
+    ref = short_id(session.id)
+    title = session.meta().title
     entries = entries_of(len(session.entries))
-    which = f"session {ref}, “{title}”, {entries}" if title else "a new session"
-    paper.line(f"Foldline, {which}, model {agent.state.llm.info.id}. /help helps.")
+    description = f"session {ref}, “{title}”, {entries}" if title else "a new session"
+    model = agent.state.llm.info.id
+    terminal.line(GREETING.format(session=description, model=model))
     if is_first_start(settings, os.environ, data_home()):
-        paper.line("No model is set up: the built-in one answers. -m MODEL@PROVIDER names another one.")
-    if session.moved_from:
-        paper.line(f"This session was held in {session.moved_from}; it continues in {session.cwd}.")
-    if session.damage:
-        paper.line(f"This session's file is damaged: {session.damage}. All else is here.")
-    code = PlainChat(agent, paper, reader).run(prompt or "")
+        terminal.line(NO_MODEL)
+    for sentence in resume_notes(session):
+        terminal.line(sentence)
+    chat = PlainChat(agent, terminal, PromptReader(terminal))
+    code = run_async(chat.run(prompt or ""))
     if session.path is not None and session.path.exists():
-        note(f"session {ref}; `foldline --plain -r {ref}` continues it.")
+        note_session(ref, f"foldline --plain -r {ref}")
     return code

@@ -1,323 +1,251 @@
-"""A chat as plain lines: one thread reads what the person types, the agent works in a loop of another."""
+"""The plain chat: reads prompts, runs them, and asks the agent's questions."""
 
 import asyncio
 import signal
-import socket
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from dataclasses import replace
-from inspect import isawaitable
-from queue import SimpleQueue
-from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 from foldline.agent import Agent
 from foldline.agent.skill_loading import look_around
 from foldline.cli.streams import UNREAD
-from foldline.protocol.operations import Approve, Operation
-from foldline.termination import end_soon
-from foldline.tui.keys.commands import interrupt_step
-from foldline.tui.prompting.inputs import (
-    NoCommand,
-    Nothing,
-    PromptText,
-    ShellCall,
+from foldline.frontend.commands import interrupt_step
+from foldline.frontend.editor import edit_text
+from foldline.frontend.inputs import (
+    BlankInput,
+    EmptyShellCall,
     SlashCall,
     UnknownSlash,
     parse_input,
 )
-from foldline.tui.runner import Runner
-from foldline.tui.terminal.clipboard import edit_text
+from foldline.frontend.runner import Runner
+from foldline.protocol.operations import Operation
 
-from .commands import TABLES, answer, carry_out, handlers, help_lines
-from .narrator import Answer, Asked, Narrator
-from .terminal import PROMPT, LineReader, Paper
+from .commands import carry_out, handlers, help_lines
+from .printer import PlainPrinter
+from .questions import PlainAnswer, PlainQuestion
+from .terminal import PROMPT, Interrupted, PlainTerminal, PromptReader
 
-HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_NUDGE: Final = signal.SIGURG
-"""Ends a blocking call of the main thread, and means nothing else: ignored by whoever has no handler."""
-_SOON: Final = 0.05
-"""Seconds the main thread has to notice a signal by itself."""
+_ANSWER_DELAY = 1.0
+"""How long a new question accepts no answer, in seconds.
 
-
-@contextmanager
-def heard_at_once(loop: asyncio.AbstractEventLoop, heard: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Have `heard` called in the main thread, whose block this is, for each signal that wants the program to
-    stop.
-
-    Python calls handlers in the main thread only, once it runs again. The system may give a signal to any
-    other thread, or to this one right before it blocks; then it would not run. `loop`, which runs in another
-    thread, sees every signal, and ends the blocking call.
-    """
-    main = threading.get_ident()
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    theirs.setblocking(False)
-
-    def handle(number: int, _: FrameType | None) -> None:
-        if number not in (_NUDGE, signal.SIGINT):
-            end_soon(number)
-        if number != _NUDGE:
-            heard(signal.Signals(number))
-
-    def noticed() -> None:
-        if set(ours.recv(4096)) - {_NUDGE}:
-            loop.call_later(_SOON, signal.pthread_kill, main, _NUDGE)
-
-    # What is ignored was meant to be: `nohup`.
-    wanted = [number for number in HEARD if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, handle) for number in (*wanted, _NUDGE)}
-    fd_before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-    loop.call_soon_threadsafe(loop.add_reader, ours, noticed)
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(fd_before)
-        loop.call_soon_threadsafe(loop.remove_reader, ours)
-        loop.call_soon_threadsafe(ours.close)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        theirs.close()
-
-
-_DEAF: Final = 1.0
-"""Seconds in which a question takes no answer: the line was typed for what was there before."""
-
-
-class Ended(BaseException):
-    """The program ends with this exit code: the system, or the person, wants it to."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
+The user may have been typing before the question appeared.
+"""
+UNANSWERED: Final = "There is no terminal to answer at, so the answer is: {answer}."
+KEPT_AS_PROMPT: Final = (
+    "Kept as your next prompt. First, answer with a letter or a number."
+)
+NOT_AN_ANSWER: Final = "Answer with a letter or a number from the list."
+ANSWER_AGAIN: Final = "The question has just appeared. Answer again to confirm."
+NO_SHELL_COMMAND: Final = "Type a shell command after the !."
+YOUR_ANSWER: Final = "Your answer"
+WHY: Final = "Why not, and what to do instead (optional): "
+NOT_SENT: Final = "The prompt was not sent. Press Enter on an empty line to retry."
+QUIT_WARNING: Final = "Ctrl+C again quits."
 
 
 class PlainChat:
-    """One conversation. `run` holds it, and gives the exit code."""
+    """A chat between an agent and a user on a plain terminal."""
 
-    def __init__(self, agent: Agent, paper: Paper, reader: LineReader) -> None:
+    def __init__(
+        self, agent: Agent, terminal: PlainTerminal, reader: PromptReader
+    ) -> None:
         self._agent = agent
-        self._paper = paper
+        self._terminal = terminal
         self._reader = reader
-        self._loop = asyncio.new_event_loop()
-        self._inbox: SimpleQueue[Asked | Future[None] | signal.Signals] = SimpleQueue()
-        """What the person's thread waits for while the agent works; a signal may come at any moment, which
-        only this kind of queue stands."""
-        self._narrator = Narrator(agent, paper, self._inbox.put)
-        self._runner = Runner(agent, self._narrator.on_event, self._give_back)
-        self._commands = {**handlers(self._runner, paper.line), **TABLES}
+        self._inbox: asyncio.Queue[PlainQuestion | None] = asyncio.Queue()
+        """Questions to ask while the agent works; None when it has finished."""
+        self._printer = PlainPrinter(agent, terminal, self._inbox.put_nowait)
+        self._runner = Runner(agent, self._printer.on_event, self._keep_unsent)
+        self._commands = handlers(self._runner, terminal.line)
         self._commands["help"] = lambda *_: help_lines(self._commands)
-        self._works = 0
-        """Pieces of work that were begun and are not known to have ended."""
-        self._returned = ""
-        """A prompt that was not sent."""
-        self._reading = False
-        self._warned: float | None = None
-        """When a Ctrl+C said that the next one quits."""
+        self._unsent_prompt = ""
+        self._warned_at: float | None = None
+        """Time of the last warning that another Ctrl+C will quit."""
+        self._quits = False
 
-    def run(self, first: str) -> int:
-        """Converse until the person leaves; `first` is sent before anything is read.
+    async def run(self, first: str) -> int:
+        """Run the chat until the user quits, and return the exit code.
 
-        Returns the exit code: 1 where what was piped in failed last, 130 after Ctrl+C twice, 141 where nobody
-        reads stdout any more.
+        The exit code is 1 if the last prompt of a piped chat failed or a write to stdout failed, 130 if
+        Ctrl+C was pressed twice, and 141 if stdout was closed.
+
+        Args:
+            first: a prompt to send before any prompt is read, or an empty string.
         """
-        self._agent.executor.subscribe(self._narrator.on_event)
-        thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
-        thread.start()
+        self._main = asyncio.current_task()
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        self._agent.executor.subscribe(self._printer.on_event)
         try:
-            with heard_at_once(self._loop, self._heard):
-                self._converse(first)
-        except Ended as end:
-            return end.code
+            self._agent.start()
+            await self._converse(first)
+        except asyncio.CancelledError:
+            if not self._quits:
+                raise
+            return 128 + signal.SIGINT
         finally:
-            self._do(self._runner.aclose())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            thread.join()
-            self._loop.close()
-        if self._paper.lost is not None:
-            return UNREAD if isinstance(self._paper.lost, BrokenPipeError) else 1
-        return 1 if self._narrator.failed and not self._reader.is_terminal else 0
+            await self._runner.aclose()
+            self._reader.close()
+        if self._terminal.error is not None:
+            return UNREAD if isinstance(self._terminal.error, BrokenPipeError) else 1
+        return 1 if self._printer.failed and not self._reader.is_terminal else 0
 
-    # --- the person's thread ----------------------------------------------------------------------------
-
-    def _converse(self, first: str) -> None:
-        self._call(self._agent.start)
-        text: str | None = first
+    async def _converse(self, first: str) -> None:
         if first:
-            self._paper.line(f"{PROMPT}{first}")
-        while text is not None and self._take(text) and self._paper.lost is None:
-            text = self._prompt()
+            self._terminal.line(f"{PROMPT}{first}")
+        text: str | None = first
+        while text is not None and await self._handle(text):
+            if self._terminal.error is not None:
+                return
+            text = await self._prompt()
 
-    def _prompt(self) -> str | None:
-        """The next prompt; None where nothing more comes."""
+    async def _prompt(self) -> str | None:
+        """Read the next prompt.
+
+        Returns None at the end of the input.
+        """
         while True:
             try:
-                with self._reads():
-                    return self._reader.prompt()
+                return await self._reader.prompt()
+            except Interrupted:
+                continue
             except EOFError:
                 return None
-            except KeyboardInterrupt:
-                self._interrupted()
 
-    def _take(self, text: str) -> bool:
-        """Carry out what was typed, and attend until nothing runs any more. False: the chat is over."""
+    async def _handle(self, text: str) -> bool:
+        """Run a prompt or command until it has finished.
+
+        Returns False if the user wants to quit.
+        """
+        text = text.rstrip() or self._unsent_prompt
+        self._unsent_prompt = ""
         if text.startswith("/"):
-            self._do(look_around(self._agent.state))
+            await look_around(self._agent.state)
         match parse_input(text, self._agent.state.catalogue.by_name):
             case SlashCall(command, _) if command.id == "quit":
                 return False
             case SlashCall(command, argument):
-                here = (self._commands, self._runner, self._narrator.state, self._paper.line)
-                self._work(carry_out, command, argument, *here)
-            case UnknownSlash(name) if name in self._commands:  # what the screen has another place for
-                self._work(answer, self._commands[name], "", self._runner, self._paper.line)
+                state = self._printer.state
+                say = self._terminal.line
+                await self._settle(
+                    carry_out(
+                        command, argument, self._commands, self._runner, state, say
+                    )
+                )
             case UnknownSlash() as unknown:
-                self._paper.line(f"{unknown} /help lists those there are.")
-            case NoCommand():
-                self._paper.line("Behind ! stands a command for your shell.")
-            case PromptText() | ShellCall():
-                self._work(self._runner.send, text.rstrip())
-            case Nothing() if self._returned:
-                self._work(self._runner.send, self._returned)
-            case Nothing():
-                pass
-        self._attend()
+                self._terminal.line(f"{unknown} Type /help for a list of commands.")
+            case EmptyShellCall():
+                self._terminal.line(NO_SHELL_COMMAND)
+            case BlankInput():
+                await self._settle()
+            case _:
+                self._runner.send(text)
+                await self._settle()
+        if self._unsent_prompt:
+            self._terminal.line(NOT_SENT)
         return True
 
-    def _attend(self) -> None:
-        """Until nothing runs: answer questions, pass on Ctrl+C."""
-        while self._works:
-            match self._inbox.get():
-                case Future() as done:
-                    self._works -= 1
-                    done.result()  # an error nobody foresaw is raised here
-                case Asked() as asked:
-                    self._ask(asked)
-                case signal.SIGINT:
-                    self._interrupted()
-                case number:
-                    raise Ended(128 + number)
-        if self._returned:
-            self._paper.line("The prompt was not sent: an empty line sends it again.")
+    async def _settle(self, command: Awaitable[None] | None = None) -> None:
+        """Ask questions until the command and the agent have finished."""
 
-    def _interrupted(self) -> None:
-        """Ctrl+C cancels what runs; else the second one quits."""
-        state, now = self._narrator.state, time.monotonic()
+        async def finish() -> None:
+            if command is not None:
+                await command
+            await self._runner.quiet()
+
+        work = asyncio.create_task(finish())
+        work.add_done_callback(lambda _: self._inbox.put_nowait(None))
+        answered = False
+        while (question := await self._inbox.get()) is not None:
+            await self._ask(question)
+            answered = True
+        work.result()  # raises the task's error, if it failed
+        if answered:
+            await self._settle()
+
+    def _interrupt(self) -> None:
+        """Cancel the running task.
+
+        If no task is running, the second Ctrl+C quits.
+        """
+        state = self._printer.state
+        now = time.monotonic()
         step = interrupt_step(
             running=state.busy,
             cancelling=state.cancelling,
-            since_last=None if self._warned is None else now - self._warned,
+            since_last=None if self._warned_at is None else now - self._warned_at,
         )
-        if step == "quit":
-            raise Ended(128 + signal.SIGINT)
-        if step == "cancel":
-            self._narrator.state = replace(state, cancelling=True)
-            self._call(self._runner.cancel)
-        else:
-            self._warned = now
-            self._paper.line("Ctrl+C again quits.")
-
-    def _ask(self, asked: Asked) -> None:
-        """Ask until there is an answer; where nobody is there, it is the last one."""
-        for line in asked.all_lines():
-            self._paper.line(line)
-        if not self._reader.is_terminal or self._paper.lost is not None:  # unprinted, it is not allowed
-            words = asked.answers[-1].words.partition(", and ")[0]
-            self._paper.line(f"Nobody is at a terminal to answer: {words}.")
-            self._work(self._runner.submit, asked.unanswered)
+        if step == "quit" and self._main is not None:
+            self._quits = True
+            self._main.cancel()
             return
-        shown = time.monotonic()
-        while True:
-            try:
-                with self._reads():
-                    typed = self._reader.answer("Answer: ")
-            except EOFError:
-                typed = asked.answers[-1].key
-            except KeyboardInterrupt:
-                self._interrupted()
-                return
-            answer_given = asked.taken(typed)
-            if answer_given is None and len(typed.split()) > 1:
-                self._reader.keep(typed)
-                self._paper.line("That is kept as your next prompt. First this: a letter or a number.")
-            elif answer_given is None:
-                self._paper.line("A letter or a number of the list answers.")
-            elif asked.interrupts and time.monotonic() - shown < _DEAF:
-                self._paper.line("The question had only just come: answer it once more.")
-                shown -= _DEAF
-            else:
-                operation = self._with_text(answer_given, asked.text)
-                if operation is not None:
-                    self._work(self._runner.submit, operation)
-                    return
-
-    def _with_text(self, given: Answer, text: str) -> Operation | None:
-        """What an answer asks of the agent, with what is written with it; None where nothing could be."""
-        operation = given.operation
-        if given.asks == "edit":
-            try:
-                return operation.model_copy(update={"text": edit_text(text)})
-            except (OSError, ValueError) as error:
-                self._paper.line(f"The editor did not work: {error}.")
-                return None
-        if not given.asks:
-            return operation
-        usual = f" (an empty line: {given.usual})" if given.usual else ""
-        why = "Why, and what instead (an empty line says nothing): "
-        mark = why if given.key == "n" else f"Your words{usual}: "
-        try:
-            with self._reads():
-                return given.with_line(self._reader.answer(mark))
-        except (EOFError, KeyboardInterrupt):
-            return operation if isinstance(operation, Approve) else None
-
-    @contextmanager
-    def _reads(self) -> Iterator[None]:
-        """While the person types: what comes waits, and a signal breaks off the reading."""
-        self._paper.reading(True)
-        self._reading, ended = True, False
-        try:
-            yield
-            ended = True
-        finally:
-            self._reading = False
-            self._paper.reading(False, ends_line=self._reader.is_terminal and not ended)
-
-    def _heard(self, number: signal.Signals) -> None:
-        """What the system, or Ctrl+C, says goes where this thread waits."""
-        if not self._reading:
-            self._inbox.put(number)
-        elif number is signal.SIGINT:
-            raise KeyboardInterrupt
+        if step == "cancel":
+            self._printer.state = replace(state, cancelling=True)
+            self._runner.cancel()
         else:
-            raise Ended(128 + number)
+            self._warned_at = now
+            self._terminal.line(QUIT_WARNING)
+        self._reader.interrupt()
 
-    # --- across to the agent's loop ---------------------------------------------------------------------
+    async def _ask(self, question: PlainQuestion) -> None:
+        """Ask a question until the answer is valid.
 
-    def _call(self, call: Callable[..., object], *arguments: object) -> None:
-        self._loop.call_soon_threadsafe(call, *arguments)
+        Without a terminal, the last answer is used.
+        """
+        for line in question.lines_with_answers():
+            self._terminal.line(line)
+        if (
+            not self._reader.is_terminal or self._terminal.error is not None
+        ):  # never allow an unseen call
+            last_answer = question.answers[-1].label.partition(", and ")[0]
+            self._terminal.line(UNANSWERED.format(answer=last_answer))
+            self._runner.submit(question.unanswered)
+            return
+        shown_at = time.monotonic()
+        operation: Operation | None = None
+        try:
+            while operation is None:
+                line = await self._reader.line("Answer: ")
+                chosen = question.answer_for(line)
+                if chosen is None and len(line.split()) > 1:
+                    self._reader.keep(line)
+                    self._terminal.line(KEPT_AS_PROMPT)
+                elif chosen is None:
+                    self._terminal.line(NOT_AN_ANSWER)
+                elif (
+                    question.interrupts and time.monotonic() - shown_at < _ANSWER_DELAY
+                ):
+                    self._terminal.line(ANSWER_AGAIN)
+                    shown_at -= _ANSWER_DELAY
+                else:
+                    operation = await self._with_text(chosen, question.text)
+        except Interrupted:
+            return
+        except EOFError:
+            operation = question.answers[-1].operation
+        self._runner.submit(operation)
 
-    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    async def _with_text(self, chosen: PlainAnswer, text: str) -> Operation | None:
+        """Return an answer's operation, after asking for its text if it requires one.
 
-    def _work(self, call: Callable[..., object], *arguments: object) -> None:
-        """Have the agent do this. The inbox says when it, and what it began, is done."""
-        self._works += 1
-        self._returned = ""
+        Returns None if the editor failed.
+        """
+        if chosen.asks == "edit":
+            try:
+                edited = await asyncio.to_thread(edit_text, text)
+            except (OSError, ValueError) as error:
+                self._terminal.line(f"The editor failed: {error}.")
+                return None
+            return chosen.operation.model_copy(update={"text": edited})
+        if not chosen.asks:
+            return chosen.operation
+        label = WHY if chosen.key == "n" else f"{YOUR_ANSWER}: "
+        return chosen.with_line(await self._reader.line(label))
 
-        async def work() -> None:
-            begun = call(*arguments)
-            if isawaitable(begun):
-                await begun
-            await self._runner.quiet()
-
-        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        future.add_done_callback(self._inbox.put)
-
-    def _give_back(self, text: str) -> bool:
-        """A prompt that was not sent waits here for an empty line."""
-        self._returned = text
+    def _keep_unsent(self, text: str) -> bool:
+        """Store an unsent prompt. Entering an empty line sends it again."""
+        self._unsent_prompt = text
         return True

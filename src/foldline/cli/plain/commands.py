@@ -1,4 +1,7 @@
-"""Slash commands without a screen: those of its registry that need none, answered in lines."""
+"""Slash commands in the plain chat and in editors.
+
+Their results are printed as lines of text.
+"""
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -12,73 +15,103 @@ from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
 from foldline.agent.skill_loading import skill_rows
 from foldline.agent.trust_question import agree_to_left_aside
-from foldline.cli.search import search
-from foldline.cli.sessions import sessions
 from foldline.compaction import largest_items, load_prompt
-from foldline.context.harmless import nothing_hidden
-from foldline.context.permissions import mode_words, rule_words
-from foldline.context.rewind_points import rewind_points
+from foldline.frontend.commands import COMMANDS, ChatCommand
+from foldline.frontend.facts import status_lines
+from foldline.frontend.figures import Figures
+from foldline.frontend.runner import Runner, compaction_commands
+from foldline.frontend.state import ChatState
 from foldline.history import title_entry
+from foldline.past.approval_words import mode_words, rule_words
+from foldline.past.rewind_points import rewind_points
 from foldline.protocol import ApprovalMode, FoldlineError, operations
-from foldline.tui.figures import Figures
-from foldline.tui.keys.commands import COMMANDS, Command
-from foldline.tui.runner import Runner, compaction_commands
-from foldline.tui.session_facts import cost_lines, status_lines
-from foldline.tui.state import ChatState
-
-from .narrator import room_words
+from foldline.text.harmless import nothing_hidden
+from foldline.text.numbers import percent, tokens
 
 Say = Callable[[str], None]
 Lines = Iterable[str] | None
 Handler = Callable[[Runner, str], Lines | Awaitable[Lines]]
-"""Carries out a command, given what was typed behind it, in the agent's loop; what it answers."""
+"""Runs a command with its argument, and returns the lines to print.
 
-_SHOWN_PLACES = 12
-"""Places to go back to that are listed."""
+It runs in the agent's event loop.
+"""
+
+HELP = (
+    "Each line is a prompt. A backslash at the end continues it on the next line; "
+    "<<END reads all lines up to END.",
+    "Ctrl+C cancels the running task; pressed twice, it quits. Ctrl+D quits. Commands:",
+)
+UNAVAILABLE = "{command}: not available now."
+NEEDS_SCREEN = "/{command} needs the full-screen chat. Run `foldline -c` in a terminal to continue there."
+MODEL = "The model is {model}. Use /model NAME or /model NAME@PROVIDER to switch."
+EFFORT = "The effort is {effort}. Available: {efforts}."
+NO_SETTINGS = "This session has no settings."
+APPROVED = "Used from the next prompt on: {files}."
+NOTHING_TO_APPROVE = "There is nothing to approve."
+HOW_TO_REWIND = "Use /rewind NUMBER to go back to a point, or /rewind NUMBER files to restore files, too."
+NO_REWIND_POINTS = "There is nothing to go back to yet."
+NO_SKILLS = "No skills are available."
+TITLE = "The session is called “{title}”. Use /rename TITLE to change its title."
+NO_CHANGES = "No files have been changed by write or edit."
+USED = "The next request takes {size} of {window} tokens, {share}."
+PARTS = "System prompt, tools, instructions {system}; summaries and pins {summaries}; verbatim {verbatim}."
+LARGEST = "Largest: {items}."
+COMPACTS_FROM = "Compaction starts at {tokens} tokens."
+_SHOWN_POINTS = 12
+"""Maximum number of rewind points that are listed; older ones are omitted."""
 _USAGE = {
     "approvals": f"/approvals [{'|'.join(get_args(ApprovalMode))}|trust]",
     "rewind": "/rewind [number] [files]",
 }
-"""What commands take here, where the screen would ask."""
+"""Usage of commands whose argument is chosen on a screen in the full-screen chat."""
 
 
-def usage(command: Command) -> str:
-    """`/rewind [number] [files]`: the command, and what it takes without a screen."""
+def usage(command: ChatCommand) -> str:
+    """Return a command with its arguments, for example `/rewind [number] [files]`."""
     return _USAGE.get(command.id) or command.usage
 
 
 def help_lines(here: Iterable[str]) -> Iterator[str]:
-    """What can be typed where these commands are."""
-    yield "A line is a prompt. A backslash at its end continues it; <<END takes all lines up to END."
-    yield "Ctrl+C cancels what runs, twice it quits. Ctrl+D ends. Commands:"
+    """Yield the help lines for these command ids."""
+    yield from HELP
     for command in COMMANDS:
         if command.slash and command.id in here:
             yield f"{usage(command)}: {command.title}."
 
 
 def handlers(runner: Runner, say: Say) -> dict[str, Handler]:
-    """A handler for each command, by its id."""
+    """Return the command handlers by command id."""
 
     def preview(focus: str) -> None:
-        runner.submit(operations.CompactSession(reason="manual", focus=focus or None, preview=True))
+        runner.submit(
+            operations.CompactSession(
+                reason="manual", focus=focus or None, preview=True
+            )
+        )
 
     return {**compaction_commands(preview, say), **_HANDLERS}
 
 
 async def carry_out(
-    command: Command, argument: str, here: Mapping[str, Handler], runner: Runner, state: ChatState, say: Say
+    command: ChatCommand,
+    argument: str,
+    here: Mapping[str, Handler],
+    runner: Runner,
+    state: ChatState,
+    say: Say,
 ) -> None:
-    """Carries out a command where it is among those `here`, and works now. What fails is said."""
+    """Run a command, and print the result.
+
+    Prints its lines, its error, or a message that the command is not available.
+    """
     handler = here.get(command.id)
-    if not command.works(replace(state, unanswered=Figures(runner.agent.state).unanswered())):
-        say(f"{command.title}: not now.")
-    elif handler is None:
-        say(f"/{command.slash} needs the whole screen: `foldline -c` in a terminal continues there.")
-    else:
-        await answer(handler, argument, runner, say)
-
-
-async def answer(handler: Handler, argument: str, runner: Runner, say: Say) -> None:
+    unanswered = Figures(runner.agent.state).unanswered()
+    if not command.works(replace(state, unanswered=unanswered)):
+        say(UNAVAILABLE.format(command=command.title))
+        return
+    if handler is None:
+        say(NEEDS_SCREEN.format(command=command.slash))
+        return
     try:
         lines = handler(runner, argument)
         for line in (await lines if isawaitable(lines) else lines) or ():
@@ -87,97 +120,114 @@ async def answer(handler: Handler, argument: str, runner: Runner, say: Say) -> N
         say(str(failure))
 
 
-# --- what each does ---------------------------------------------------------------------------------------
+# --- handlers ---------------------------------------------------------------------------------------------
 
 
 def _model(runner: Runner, name: str) -> Iterator[str]:
     if name:
         runner.submit(operations.SwitchModel(model=name))
     else:
-        yield f"The model is {runner.agent.state.llm.info.id}. /model NAME or /model NAME@PROVIDER switches."
+        yield MODEL.format(model=runner.agent.state.llm.info.id)
 
 
 def _effort(runner: Runner, effort: str) -> Iterator[str]:
-    agent, now = runner.agent, runner.agent.settings
-    if now is None:
-        yield "Here nothing is read from settings."
+    agent = runner.agent
+    settings = agent.settings
+    if settings is None:
+        yield NO_SETTINGS
     elif effort:
-        agent.settings = change(now, agent.state.cwd, os.environ, "effort", effort.strip().lower())
+        agent.settings = change(
+            settings, agent.state.cwd, os.environ, "effort", effort.strip().lower()
+        )
         use_request_options(agent.state, agent.settings)
     else:
-        yield f"Effort {now.effort}. /effort takes {', '.join(choices_of(KEYS['effort']))}."
+        efforts = ", ".join(choices_of(KEYS["effort"]))
+        yield EFFORT.format(effort=settings.effort, efforts=efforts)
 
 
 def _context(runner: Runner, _: str) -> Iterator[str]:
     state = runner.agent.state
-    yield from room_words(Figures(state).room())
+    room = Figures(state).room()
+    window = tokens(room.window, estimated=room.assumed)
+    share = percent(room.size, room.window)
+    yield USED.format(size=tokens(room.size), window=window, share=share)
+    weights = room.weights
+    yield PARTS.format(
+        system=tokens(weights.system),
+        summaries=tokens(weights.summaries),
+        verbatim=tokens(weights.compacting + weights.verbatim),
+    )
+    if room.threshold is not None:
+        yield COMPACTS_FROM.format(tokens=tokens(room.threshold))
     if state.projection.view:
-        yield f"Largest: {largest_items(state.projection)}."
+        yield LARGEST.format(items=largest_items(state.projection))
 
 
 async def _approvals(runner: Runner, argument: str) -> Lines:
-    state, policy = runner.agent.state, runner.agent.state.policy
+    state = runner.agent.state
+    policy = state.policy
     if argument == "trust":
-        agreed = await agree_to_left_aside(state)
-        return [f"Used from the next prompt on: {agreed}." if agreed else "Nothing was left aside."]
+        files = await agree_to_left_aside(state)
+        return [APPROVED.format(files=files) if files else NOTHING_TO_APPROVE]
     mode = next((mode for mode in get_args(ApprovalMode) if mode == argument), None)
     if mode is not None:
         runner.submit(operations.SwitchApprovals(mode=mode))
         return []
     return [
         f"Mode {policy.mode}: {mode_words(policy.mode)}.",
-        *(f"Allowed in this session: {rule}." for rule in sorted(map(rule_words, policy.always))),
-        *(f"Allowed in this project: {rule_words(kept.rule)}." for kept in state.project.kept()),
+        *(
+            f"Allowed in this session: {rule}."
+            for rule in sorted(map(rule_words, policy.always))
+        ),
+        *(
+            f"Allowed in this project: {rule_words(kept.rule)}."
+            for kept in state.project.entries()
+        ),
     ]
 
 
 def _rewind(runner: Runner, argument: str) -> Iterator[str]:
-    number, _, more = argument.partition(" ")
-    found = rewind_points(runner.agent.state.projection)
-    if number.isdecimal() and any(place.id == int(number) for place in found):
-        runner.submit(operations.Rewind(checkpoint=int(number), files=more.strip() == "files"))
+    number, _, option = argument.partition(" ")
+    points = rewind_points(runner.agent.state.projection)
+    if number.isdecimal() and any(point.id == int(number) for point in points):
+        runner.submit(
+            operations.Rewind(checkpoint=int(number), files=option.strip() == "files")
+        )
         return
-    for place in reversed(found[:_SHOWN_PLACES]):
-        changed = f", {place.changes} files changed since" if place.changes else ""
-        where = "before the prompt" if place.kind == "turn" else "after"
-        yield f"{place.id}  {where} {place.label}{changed}"
-    if found:
-        yield "/rewind NUMBER goes back there; `files` behind it puts the files back, too."
+    for point in reversed(points[:_SHOWN_POINTS]):
+        changes = f", {point.changes} files changed since" if point.changes else ""
+        position = "before the prompt" if point.kind == "turn" else "after"
+        yield f"{point.id}  {position} {point.label}{changes}"
+    if points:
+        yield HOW_TO_REWIND
     else:
-        yield "There is nothing to go back to yet."
-
-
-def _mcp(runner: Runner, _: str) -> Iterator[str]:
-    servers = runner.agent.state.servers
-    if servers is None:
-        yield "No MCP server is set up."
-    else:
-        yield from (f"{server.name}: {server}." for server in servers.states)
+        yield NO_REWIND_POINTS
 
 
 def _skill(runner: Runner, argument: str) -> Iterator[str]:
     if argument:
         runner.submit(operations.LoadSkill(asked=argument))
         return
-    rows = [f"/skill {each}: {note}." for each, note in skill_rows(runner.agent.state)]
-    yield from rows or ["There are no skills here."]
+    rows = [f"/skill {name}: {note}." for name, note in skill_rows(runner.agent.state)]
+    yield from rows or [NO_SKILLS]
 
 
 async def _rename(runner: Runner, title: str) -> Lines:
-    session, entry = runner.agent.session, title_entry(title)
+    session = runner.agent.session
+    entry = title_entry(title)
     if entry is None:
-        return [f"It is called “{session.meta().title}”. /rename TITLE gives it another title."]
+        return [TITLE.format(title=session.meta().title)]
     await session.append(entry, durable=True)
     session.save_meta()
     return []
 
 
 async def _diff(runner: Runner, _: str) -> Lines:
-    files = await diffs_since(runner.agent.state)
-    words = [
-        line for file in files for line in (file.diff.rstrip("\n") or f"{file.path}: {file.why}").split("\n")
-    ]
-    return [*map(nothing_hidden, words)] or ["No file was changed by write or edit."]
+    lines: list[str] = []
+    for file in await diffs_since(runner.agent.state):
+        text = file.diff.rstrip("\n") or f"{file.path}: {file.why}"
+        lines += map(nothing_hidden, text.split("\n"))
+    return lines or [NO_CHANGES]
 
 
 _HANDLERS: Final[Mapping[str, Handler]] = {
@@ -187,28 +237,8 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "context": _context,
     "approvals": _approvals,
     "rewind": _rewind,
-    "mcp": _mcp,
     "skill": _skill,
     "rename": _rename,
     "diff": _diff,
-    "cost": lambda runner, _: cost_lines(runner.agent),
     "status": lambda runner, _: status_lines(runner.agent),
 }
-
-
-# --- those that write tables of their own -----------------------------------------------------------------
-
-
-def _sessions(_: Runner, __: str) -> Iterator[str]:
-    sessions(everywhere=False, archived=False, limit=20, agent=None, as_json=False)
-    yield "`foldline --plain -r ID` continues one of them."
-
-
-def _search(_: Runner, query: str) -> Iterator[str]:
-    if query:
-        search(words=query.split(), here=False, kind=None, limit=None, as_json=False)
-    else:
-        yield "/search takes the words that are to be found."
-
-
-TABLES: Final[Mapping[str, Handler]] = {"sessions": _sessions, "search": _search}

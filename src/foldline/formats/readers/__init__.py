@@ -1,1 +1,1 @@
-"""The readers of other agents' sessions, one folder for each agent."""
+"""Readers for other agents' sessions, with one folder per agent."""

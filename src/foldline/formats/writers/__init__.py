@@ -1,1 +1,4 @@
-"""What writes a session for other agents and for people, a format a module (`formats/export.py`)."""
+"""Writes sessions for other agents and for people.
+
+There is one module for each format (`formats/export.py`).
+"""

@@ -1,4 +1,7 @@
-"""Writer for Claude Code. A summary that opens the view follows a compact boundary."""
+"""Writer for Claude Code.
+
+A summary at the start of the view is written after a compact boundary.
+"""
 
 from collections.abc import Iterator
 
@@ -16,10 +19,14 @@ from .records import Record, chained, iso, lines, record_line, without_marks
 
 
 def write_claude_code(view: HandedView) -> Exported:
-    """Write a chain of records by `uuid` and `parentUuid`."""
+    """Write records that are linked by `uuid` and `parentUuid`."""
     data = b""
     if view.title:
-        title = {"type": "custom-title", "customTitle": view.title, "sessionId": view.header.id}
+        title = {
+            "type": "custom-title",
+            "customTitle": view.title,
+            "sessionId": view.header.id,
+        }
         data = record_line(title)
     chain = chained(_claude_code_records(view), view.header.id, "uuid", "parentUuid")
     return view.exported("Claude Code", data + lines(chain))
@@ -61,7 +68,11 @@ def _claude_code_records(view: HandedView) -> Iterator[Record]:
 def _claude_code_message(message: BaseMessage, content: object) -> Record:
     if not isinstance(message, AssistantMessage):
         by_program = not (is_typed(message) or isinstance(message, ToolResultMessage))
-        return {"type": "user", "isMeta": by_program, "message": {"role": "user", "content": content}}
+        return {
+            "type": "user",
+            "isMeta": by_program,
+            "message": {"role": "user", "content": content},
+        }
     answer = {
         "id": f"msg_{message.index}",
         "type": "message",

@@ -1,4 +1,7 @@
-"""Writer for Codex. A summary that opens the view is the history that a compaction left."""
+"""Writer for Codex.
+
+A summary at the start of the view becomes the result of a compaction.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,7 +21,10 @@ from .records import Record, image_url, images_of, iso, lines, without_marks
 
 
 def write_codex(view: HandedView) -> Exported:
-    """Write a rollout: items of the Responses API, and prompt events."""
+    """Write a rollout file.
+
+    It consists of Responses API items, and of events for prompts.
+    """
     return view.exported("Codex", lines(_codex_rows(view)))
 
 
@@ -36,18 +42,27 @@ def _codex_rows(view: HandedView) -> Iterator[Record]:
     }
     yield _codex_row(start, "session_meta", meta)
     if view.title:
-        renamed = {"type": "thread_name_updated", "thread_id": header.id, "thread_name": view.title}
+        renamed = {
+            "type": "thread_name_updated",
+            "thread_id": header.id,
+            "thread_name": view.title,
+        }
         yield _codex_row(start, "event_msg", renamed)
     if view.summary is not None:
         text = view.summary.text
-        compacted = {"message": text, "replacement_history": [_codex_text("user", text)]}
+        compacted = {
+            "message": text,
+            "replacement_history": [_codex_text("user", text)],
+        }
         yield _codex_row(view.summary.at or start, "compacted", compacted)
     for at, message in view.messages:
         items = list(_codex_items(message))
         for item in items:
             yield _codex_row(at, "response_item", item)
         if is_typed(message) and items:
-            yield _codex_row(at, "event_msg", {"type": "user_message", "message": message.text})
+            yield _codex_row(
+                at, "event_msg", {"type": "user_message", "message": message.text}
+            )
 
 
 def _codex_row(at: datetime, kind: str, payload: Record) -> Record:
@@ -67,11 +82,20 @@ def _codex_items(message: BaseMessage) -> Iterator[Record]:
         match item:
             case {"type": "message", "content": str(text), "role": role}:
                 yield _codex_text("developer" if role == "system" else role, text)
-            case {"type": "message", "role": "user"} if isinstance(message, ToolResultMessage):
-                pass  # the images of a result, which Codex keeps in the result itself
+            case {"type": "message", "role": "user"} if isinstance(
+                message, ToolResultMessage
+            ):
+                pass  # skip the images of a result, which Codex keeps in the result itself
             case {"type": "function_call_output"} if images:
-                texts = [{"type": "input_text", "text": message.text}] if message.text else []
-                pictures = [{"type": "input_image", "image_url": image_url(image)} for image in images]
+                texts = (
+                    [{"type": "input_text", "text": message.text}]
+                    if message.text
+                    else []
+                )
+                pictures = [
+                    {"type": "input_image", "image_url": image_url(image)}
+                    for image in images
+                ]
                 yield {**item, "output": [*texts, *pictures]}
             case _:
                 yield item

@@ -1,57 +1,68 @@
-"""Writer for Markdown: for reading, and for pasting into an issue.
+"""Writer for Markdown.
 
-Prompts are quotes with a heading, answers stay as they are, and a tool call is one line that opens.
+The document is meant to be read, or pasted into an issue. Prompts become quotes with a heading, answers stay
+unchanged, and each tool call becomes one collapsible line.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from html import escape
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
-from foldline.context.numbers import many
-from foldline.protocol import ImagePart, TextPart, ThinkingPart
+from foldline.protocol import ImagePart
+from foldline.text.numbers import many
 
 from ..export import Exported, Original
 from .page import (
-    ChildItem,
-    EntryState,
-    Item,
-    MarkerItem,
-    MessageItem,
-    Page,
-    ToolItem,
-    first_line,
+    Block,
+    CodePiece,
+    Fold,
+    Label,
+    PageEntry,
+    ProsePiece,
     image_words,
+    label_html,
     page_of,
 )
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 
 _TICKS: Final = re.compile("`+")
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>~&#$])")
 _FOLLOWS: Final = "whatfollows"
-_ROUNDS: Final = 5
 _LARGEST: Final = 200_000
-"""Characters: a longer answer is fenced, unparsed."""
+"""Maximum length of an answer that is parsed, in characters.
+
+Longer answers are put in a code fence.
+"""
+NOT_SHOWN = "{images} named in the text, but not included."
 
 
 def escaped(text: str) -> str:
-    """Return a text as Markdown that shows it literally."""
+    """Escape text, so that Markdown shows it literally."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
 def code_span(text: str) -> str:
-    ticks = "`" * (max([0, *map(len, _TICKS.findall(text))]) + 1)
-    edge = " " if text[:1] in ("`", " ", "") or text[-1:] in ("`", " ") else ""
-    return f"{ticks}{edge}{text}{edge}{ticks}"
+    ticks = _ticks_around(text, 1)
+    if not text or text[0] in "` " or text[-1] in "` ":
+        text = f" {text} "
+    return f"{ticks}{text}{ticks}"
 
 
 def fenced(text: str, language: str = "text") -> str:
-    fence = "`" * max(3, max([0, *map(len, _TICKS.findall(text))]) + 1)
-    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
+    fence = _ticks_around(text, 3)
+    content = text.rstrip("\n")
+    return f"{fence}{language}\n{content}\n{fence}"
+
+
+def _ticks_around(text: str, least: int) -> str:
+    """Return a run of backticks that is longer than any run in the text."""
+    runs = map(len, _TICKS.findall(text))
+    return "`" * max([least, *(run + 1 for run in runs)])
 
 
 def quoted(markdown: str) -> str:
@@ -59,50 +70,45 @@ def quoted(markdown: str) -> str:
 
 
 def contained(text: str) -> str:
-    """Return Markdown without HTML and open blocks.
+    """Remove HTML and unclosed blocks from Markdown.
 
-    HTML becomes text, and an open fence is closed. Text that is still not closed by then is fenced.
+    HTML becomes text, and an open fence is closed. If another block is unclosed, the text is put in a code
+    fence.
     """
     text = text.strip("\n")
-    if len(text) > _LARGEST:
-        return fenced(text)
-    for _ in range(_ROUNDS):
-        lines = _html_lines(text)
-        if lines:
-            text = _without_tags(text, lines)
-            continue
-        if _is_closed(text):
-            return text
-        fences = [token for token in _parser().parse(text) if token.type == "fence"]
-        if not fences:
-            break
-        text = f"{text}\n{fences[-1].markup}"
+    if len(text) <= _LARGEST:
+        without_html = _without_html(text)
+        for end in ("", "\n```", "\n~~~"):
+            if _is_contained(without_html + end):
+                return without_html + end
     return fenced(text)
 
 
-def _html_lines(text: str) -> set[int]:
-    """Return the lines in which a parser finds HTML."""
-    lines: set[int] = set()
-    for token in _parser().parse(text):
-        inline = any(child.type == "html_inline" for child in token.children or ())
-        if token.map is not None and (token.type == "html_block" or inline):
-            lines.update(range(*token.map))
-    return lines
-
-
-def _without_tags(text: str, numbers: set[int]) -> str:
+def _without_html(text: str) -> str:
+    """Escape the lines that a parser recognises as HTML."""
     lines = text.split("\n")
-    for number in numbers:
-        if number < len(lines):
-            lines[number] = re.sub(r"\\*<", r"\\<", lines[number])
+    for token in _parser().parse(text):
+        if token.map is not None and _is_html(token):
+            for number in range(token.map[0], min(token.map[1], len(lines))):
+                lines[number] = re.sub(r"\\*<", r"\\<", lines[number])
     return "\n".join(lines)
 
 
-def _is_closed(text: str) -> bool:
-    """Return whether all blocks of this text are closed."""
+def _is_html(token: "Token") -> bool:
+    children = token.children or ()
+    return token.type == "html_block" or any(
+        child.type == "html_inline" for child in children
+    )
+
+
+def _is_contained(text: str) -> bool:
+    """Return whether a text has no HTML, and all its Markdown blocks are closed."""
     tokens = _parser().parse(f"{text}\n\n{_FOLLOWS}")
-    last = [token for token in tokens if token.level == 0][-1:]
-    return bool(last) and last[0].type == "paragraph_close" and tokens[-2].content == _FOLLOWS
+    last = tokens[-1]
+    is_closed = last.type == "paragraph_close" and last.level == 0
+    return (
+        is_closed and tokens[-2].content == _FOLLOWS and not any(map(_is_html, tokens))
+    )
 
 
 @cache
@@ -112,130 +118,72 @@ def _parser() -> "MarkdownIt":
     return MarkdownIt("commonmark", {"html": True}).enable("table")
 
 
-_SHORT_OUTPUT = 5
-"""Lines of an output that is shown open."""
-_SHORT_DIFF = 60
-
-
 def write_markdown(original: Original) -> Exported:
-    """Write one document. Images are only named."""
+    """Write one document. Images are mentioned, but not included."""
     page = page_of(original)
-    images = sum(map(_count_images, page.items))
-    notes = (f"{many(images, 'image is', 'images are')} named in the text, not shown.",) if images else ()
-    return Exported(f"{_document(_blocks(page))}\n".encode(), notes)
+    images = sum(map(_count_images, page.entries))
+    named = many(images, "image is", "images are")
+    notes = (NOT_SHOWN.format(images=named),) if images else ()
+    folder = [code_span(page.folder)] if page.folder else []
+    facts = " · ".join([*folder, *map(escaped, page.facts)])
+    head = (f"# {escaped(page.title)}", facts)
+    return Exported(f"{_document((*head, *_all(page.entries)))}\n".encode(), notes)
 
 
 def _document(blocks: Iterable[str]) -> str:
     return "\n\n".join(block.strip("\n") for block in blocks)
 
 
-def _count_images(item: Item) -> int:
-    match item:
-        case MessageItem() | ToolItem():
-            return len(item.images)
-        case ChildItem():
-            return sum(map(_count_images, item.page.items))
+def _count_images(block: Block) -> int:
+    match block:
+        case ImagePart():
+            return 1
+        case Fold(blocks=blocks) | PageEntry(blocks=blocks):
+            return sum(map(_count_images, blocks))
         case _:
             return 0
 
 
-def _blocks(page: Page) -> Iterator[str]:
-    yield f"# {escaped(page.title)}"
-    folder = [code_span(page.folder)] if page.folder else []
-    yield " · ".join([*folder, *map(escaped, page.facts)])
-    yield from _items(page)
+def _all(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
+        yield from _markdown(block)
 
 
-def _items(page: Page) -> Iterator[str]:
-    for item in page.items:
-        match item:
-            case MessageItem(voice="prompt" | "answer"):
-                yield from _spoken(item)
-            case MessageItem():
-                words = escape(f"{item.title}: {first_line(item.text, 80)}") + _fate(item.entry)
-                yield _details(words, fenced(item.text))
-                yield from map(_image, item.images)
-            case ToolItem():
-                yield from _tool(item)
-            case MarkerItem():
-                yield from _marker(item)
-            case ChildItem():
-                yield _details(escape(item.words), _document(_items(item.page)))
-            case _:
-                assert_never(item)
+def _markdown(block: Block) -> Iterator[str]:
+    match block:
+        case PageEntry():
+            yield from _all(block.blocks)
+        case Label():
+            yield _line(block)
+        case ProsePiece():
+            text = contained(block.text)
+            yield quoted(text) if block.is_prompt else text
+        case CodePiece():
+            yield fenced(block.text, block.language)
+        case ImagePart():
+            yield f"*{escaped(image_words(block))}*"
+        case Fold(is_open=True):
+            yield _line(block.label)
+            yield from _all(block.blocks)
+        case Fold():
+            summary = f"{label_html(block.label)}{block.label.state}"
+            body = _document(_all(block.blocks))
+            yield f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def _spoken(item: MessageItem) -> Iterator[str]:
-    """Yield a prompt or an answer."""
-    if item.voice == "prompt":
-        yield f"## {item.title}{_time(item.entry)}{_fate(item.entry)}"
-    for piece in item.pieces:
-        match piece:
-            case TextPart():
-                text = contained(piece.text)
-                yield quoted(text) if item.voice == "prompt" else text
-            case ThinkingPart():
-                yield _details(f"<i>thinking: {escape(first_line(piece.text, 80))}</i>", fenced(piece.text))
-            case ImagePart():
-                yield _image(piece)
-
-
-def _tool(item: ToolItem) -> Iterator[str]:
-    arguments = fenced(item.arguments, "json") if item.shows_arguments or not item.subject else ""
-    diff = fenced(item.diff, "diff") if item.diff else ""
-    output = fenced(item.output) if item.output and not diff else ""
-    state = "" if item.entry.fate == "summarised" else _fate(item.entry)  # the compaction says so for all
-    subject = f" {code_span(item.subject)}" if item.subject else ""
-    outcome = f" · {escaped(item.outcome)}" if item.outcome else ""
-    line = f"**{escaped(item.name)}**{subject}{outcome}{state}"
-    if diff and item.diff.count("\n") < _SHORT_DIFF:
-        yield line
-        yield diff
-    elif output and item.output.count("\n") < _SHORT_OUTPUT:
-        yield line
-        if arguments:
-            yield _details("arguments", arguments)
-        yield output
-    elif body := _document(filter(None, (arguments, diff, output, *map(_image, item.images)))):
-        subject = f" <code>{escape(item.subject)}</code>" if item.subject else ""
-        outcome = f" · {escape(item.outcome)}" if item.outcome else ""
-        yield _details(f"<b>{escape(item.name)}</b>{subject}{outcome}{state}", body)
-    else:
-        yield line
-
-
-def _marker(item: MarkerItem) -> Iterator[str]:
-    words = escaped(item.words)
-    time = _time(item.entry)
-    match item.level:
-        case "compaction" | "rule":
-            yield f"---\n\n**{words}**{time}"
+def _line(label: Label) -> str:
+    words = escaped(label.words)
+    time = f" · {label.time}" if label.time else ""
+    match label.kind:
+        case "prompt":
+            return f"## {label.name}{time}{label.state}"
+        case "call":
+            subject = code_span(label.subject) if label.subject else ""
+            line = f"**{escaped(label.name)}** {subject}".rstrip()
+            return f"{line} · {words}".removesuffix(" · ") + label.state
         case "alert":
-            yield f"**✗ {words}**{time}"
+            return f"**✗ {words}**{time}"
         case "info":
-            yield f"*{words}*"
-    if item.text and item.level == "compaction":
-        yield _details("Summary", contained(item.text))
-    elif item.text:
-        yield fenced(item.text)
-    if item.level in ("compaction", "rule"):
-        yield "---"
-
-
-def _time(entry: EntryState) -> str:
-    return f" · {entry.time}" if entry.time else ""
-
-
-def _fate(entry: EntryState) -> str:
-    """Return the entry's state, unless the model sees it verbatim."""
-    pinned = " · pinned" if entry.pinned else ""
-    return pinned if entry.fate in ("live", "aside") else f"{pinned} · {entry.fate}"
-
-
-def _image(image: ImagePart) -> str:
-    return f"*{escaped(image_words(image))}*"
-
-
-def _details(summary: str, body: str) -> str:
-    """Return a collapsed block of `summary` (HTML) and `body` (Markdown)."""
-    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
+            return f"*{words}*"
+        case _:
+            return f"**{words}**{time}"

@@ -1,4 +1,7 @@
-"""Writer for opencode. A summary that opens the view answers a request to compact."""
+"""Writer for opencode.
+
+A summary at the start of the view becomes the answer to a compaction request.
+"""
 
 from foldline.history import utc_now
 from foldline.protocol import (
@@ -29,17 +32,21 @@ def write_opencode(view: HandedView) -> Exported:
 
 
 class _OpencodeSession:
-    """Collects messages. Ids begin with the time and a count: opencode sorts by them."""
+    """Collects the messages of the session to write.
+
+    Ids begin with the time and a counter, because opencode sorts messages by their ids.
+    """
 
     def __init__(self, view: HandedView) -> None:
-        self._now = int(utc_now().timestamp() * 1000) - 60_000  # before all that opencode will add
+        # The time is in the past, so that it precedes everything that opencode will add.
+        self._now = int(utc_now().timestamp() * 1000) - 60_000
         self._count = 0
         self._model = view.model or PROVIDER
         self._cwd = view.header.cwd
         self._parent = ""
-        """The id of the newest prompt, which answers refer to."""
+        """The id of the newest prompt, to which the following answers refer."""
         self._calls: dict[str, Record] = {}
-        """The states of calls without a result, by call id."""
+        """The states of calls that have no result yet, by call id."""
         self.messages: list[Record] = []
         self.info: Record = {
             "id": view.header.id,
@@ -52,7 +59,7 @@ class _OpencodeSession:
         }
 
     def add_summary(self, text: str) -> None:
-        """Add a summary as the answer to a request to compact."""
+        """Add a summary as the answer to a compaction request."""
         self._add_prompt([{"type": "compaction", "auto": False}])
         answer = AssistantMessage(parts=text_parts(text), model=self._model)
         self._add_answer(answer, summary=True, mode="compaction", agent="compaction")
@@ -65,13 +72,19 @@ class _OpencodeSession:
                 self._add_result(message)
             case _:
                 origin = {} if is_typed(message) else {"synthetic": True}
-                texts = [part.text for part in message.parts if isinstance(part, TextPart) and part.text]
+                texts = [
+                    part.text
+                    for part in message.parts
+                    if isinstance(part, TextPart) and part.text
+                ]
                 parts = [{"type": "text", "text": text, **origin} for text in texts]
                 self._add_prompt([*parts, *_image_files(message)])
 
     def _add_prompt(self, parts: list[Record]) -> None:
         model = {"providerID": PROVIDER, "modelID": self._model}
-        self._parent = self._add({"role": "user", "agent": "build", "model": model}, parts)
+        self._parent = self._add(
+            {"role": "user", "agent": "build", "model": model}, parts
+        )
 
     def _add_answer(self, message: AssistantMessage, **about: object) -> None:
         parts: list[Record] = [{"type": "step-start"}]
@@ -82,12 +95,24 @@ class _OpencodeSession:
                 case ToolCallPart():
                     state = {"status": "pending", "input": part.parsed(), "raw": ""}
                     self._calls[part.call_id] = state
-                    parts.append({"type": "tool", "callID": part.call_id, "tool": part.name, "state": state})
-                case _:
-                    pass
+                    parts.append(
+                        {
+                            "type": "tool",
+                            "callID": part.call_id,
+                            "tool": part.name,
+                            "state": state,
+                        }
+                    )
         finish = "tool-calls" if message.calls else "stop"
-        usage = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
-        parts.append({"type": "step-finish", "reason": finish, "cost": 0, "tokens": usage})
+        usage = {
+            "input": 0,
+            "output": 0,
+            "reasoning": 0,
+            "cache": {"read": 0, "write": 0},
+        }
+        parts.append(
+            {"type": "step-finish", "reason": finish, "cost": 0, "tokens": usage}
+        )
         info = {
             "role": "assistant",
             "modelID": message.model or self._model,
@@ -109,10 +134,15 @@ class _OpencodeSession:
         state["time"] = {"start": self._now, "end": self._now}
         answer_id = self.messages[-1]["info"]["id"]
         files = [self._part(answer_id, file) for file in _image_files(message)]
-        if message.is_error and not files:  # a failure has no field for images
+        if message.is_error and not files:  # a failed result has no field for images
             state.update(status="error", error=message.text)
             return
-        state.update(status="completed", output=message.text, title=message.name, metadata={})
+        state.update(
+            status="completed",
+            output=message.text,
+            title=message.name,
+            metadata={},
+        )
         if files:
             state["attachments"] = files
 
@@ -125,11 +155,18 @@ class _OpencodeSession:
             times["completed"] = at
             info = {"parentID": self._parent or name, **info}
         info = {"id": name, "sessionID": self.info["id"], "time": times, **info}
-        self.messages.append({"info": info, "parts": [self._part(name, part) for part in parts]})
+        self.messages.append(
+            {"info": info, "parts": [self._part(name, part) for part in parts]}
+        )
         return name
 
     def _part(self, message_id: str, part: Record) -> Record:
-        return {"id": self._id("prt"), "sessionID": self.info["id"], "messageID": message_id, **part}
+        return {
+            "id": self._id("prt"),
+            "sessionID": self.info["id"],
+            "messageID": message_id,
+            **part,
+        }
 
     def _id(self, kind: str) -> str:
         self._count += 1
@@ -139,5 +176,6 @@ class _OpencodeSession:
 
 def _image_files(message: BaseMessage) -> list[Record]:
     return [
-        {"type": "file", "mime": image.media_type, "url": image_url(image)} for image in images_of(message)
+        {"type": "file", "mime": image.media_type, "url": image_url(image)}
+        for image in images_of(message)
     ]

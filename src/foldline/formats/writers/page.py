@@ -1,21 +1,19 @@
-"""A session as the items of a page, which the Markdown and HTML writers render. Times are UTC."""
+"""Converts a session to the blocks of a page, for the Markdown and HTML writers.
+
+All times are in UTC.
+"""
 
 import base64
 import binascii
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from datetime import UTC
+from html import escape
+from typing import Any, Final, Literal, TypeAlias
 
-from foldline.context.calls import subject_of
-from foldline.context.compactions import describe_compaction, sizes_words
-from foldline.context.harmless import with_signs
-from foldline.context.numbers import change, many, seconds, tokens
-from foldline.context.permissions import approval_words
-from foldline.context.projection import Projection
-from foldline.context.view import FateKind
-from foldline.context.weight import agent_report, view_size
+from foldline.past.compactions import describe_compaction
+from foldline.past.describe import call_title, describe, outcome_of, size_words
 from foldline.protocol import (
     Approval,
     AssistantMessage,
@@ -41,6 +39,12 @@ from foldline.protocol import (
     is_typed,
 )
 from foldline.sequences import grouped
+from foldline.text.harmless import with_signs
+from foldline.text.numbers import many, seconds, tokens
+from foldline.text.shorten import cut, first_line
+from foldline.view.items import FateKind
+from foldline.view.projection import Projection
+from foldline.view.weight import agent_report, view_size
 
 from ..export import Original
 
@@ -48,7 +52,7 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 
 
 def readable(text: str) -> str:
-    """Return a text without colours, CRs and control characters."""
+    """Remove colour codes, carriage returns and control characters from text."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
@@ -56,124 +60,103 @@ def readable(text: str) -> str:
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """Return a text on one line of at most `most` characters."""
+    """Join text to one line of at most `most` characters."""
     line = " ".join(readable(text[: most * 8]).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return cut(line, most)
 
 
-def first_line(text: str, most: int = 200) -> str:
-    """Return the first line with text, at most `most` characters."""
-    return next((line for line in (one_line(line, most) for line in text.splitlines()) if line), "")
+# --- blocks -----------------------------------------------------------------------------------------
 
-
-# --- items ------------------------------------------------------------------------------------------
-
-Piece: TypeAlias = TextPart | ThinkingPart | ImagePart
-Voice = Literal["prompt", "answer", "machine", "system", "instructions", "summary"]
+LabelKind = Literal[
+    "prompt", "call", "quiet", "thinking", "compaction", "rule", "alert", "info"
+]
 
 
 @dataclass(frozen=True, slots=True)
-class EntryState:
-    """The entry that an item is made from, and its state in the view."""
+class Label:
+    """A line that describes what follows, or stands for itself."""
+
+    kind: LabelKind
+    name: str = ""
+    subject: str = ""
+    """The file or command that a call is about."""
+    words: str = ""
+    state: str = ""
+    """The entry's state, such as ` · summarised`; empty if the model sees the entry verbatim."""
+    time: str = ""
+    """The entry's time, for example `14:02`; empty if it is unknown."""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProsePiece:
+    """A prompt, or Markdown written by the model."""
+
+    text: str
+    is_prompt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CodePiece:
+    """Text to show literally."""
+
+    text: str
+    language: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Blocks that can be expanded below a label."""
+
+    label: Label
+    blocks: "tuple[Block, ...]"
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """The blocks of an entry, and the entry's state in the view."""
 
     index: int
-    at: datetime | None
+    anchor: str
     fate: FateKind
-    pinned: bool = False
-
-    @property
-    def time(self) -> str:
-        """`14:02`; empty if unknown."""
-        return f"{self.at.astimezone(UTC):%H:%M}" if self.at else ""
+    pinned: bool
+    kind: str
+    """Kind of the entry, as a CSS class."""
+    blocks: "tuple[Block, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageItem:
-    entry: EntryState
-    voice: Voice
-    title: str
-    """`Prompt 3`, `System prompt`, an instruction file; empty for an answer."""
-    pieces: tuple[Piece, ...]
-
-    @property
-    def text(self) -> str:
-        return "\n\n".join(piece.text for piece in self.pieces if isinstance(piece, TextPart))
-
-    @property
-    def images(self) -> tuple[ImagePart, ...]:
-        return tuple(piece for piece in self.pieces if isinstance(piece, ImagePart))
+Block: TypeAlias = Label | ProsePiece | CodePiece | Fold | ImagePart | PageEntry
 
 
 @dataclass(frozen=True, slots=True)
-class ToolItem:
-    """A call with its result."""
-
-    entry: EntryState
-    """The result, or the call without one."""
-    name: str
-    subject: str
-    """The file or command, on one line."""
-    arguments: str
-    outcome: str
-    """`exit 1 ✗ · 6.8 s`."""
-    failed: bool
-    output: str
-    images: tuple[ImagePart, ...]
-    diff: str
-    path: str
-    """The file that the call is about, if any."""
-
-    @property
-    def shows_arguments(self) -> bool:
-        """Whether the arguments say much more than the subject."""
-        return len(self.arguments) > len(self.subject) + 40
-
-
-@dataclass(frozen=True, slots=True)
-class MarkerItem:
-    """A compaction, a rewind, a notice and the like."""
-
-    entry: EntryState
-    words: str
-    text: str = ""
-    """The summary of a compaction, in Markdown; plain text for the other levels."""
-    level: Literal["compaction", "rule", "info", "alert"] = "info"
-
-
-@dataclass(frozen=True, slots=True)
-class ChildItem:
-    """A subagent's session, below the call that started it."""
-
-    entry: EntryState
-    words: str
-    """`Explore: Find the lock · 35 entries`."""
-    page: "Page"
-
-
-Item = MessageItem | ToolItem | MarkerItem | ChildItem
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    id: str
-    """The session's."""
+class SessionPage:
     title: str
     folder: str
-    """On one line; empty if unknown."""
+    """The session's folder, on one line; empty if unknown."""
     facts: tuple[str, ...]
     """Models, dates and sizes, each in a few words."""
-    items: tuple[Item, ...]
+    entries: tuple[PageEntry, ...]
 
 
-def page_of(original: Original) -> Page:
-    """Return the whole session, without records that are only for programs."""
-    session_id = one_line(original.header.id)
-    return Page(
-        id=session_id,
-        title=_title(original) or f"Session {session_id}",
+def label_html(label: Label) -> str:
+    """Return a label's text as HTML, without its time and state."""
+    parts = [f"<b>{escape(label.name)}</b>" if label.name else ""]
+    parts.append(f"<code>{escape(label.subject)}</code>" if label.subject else "")
+    line = " ".join(filter(None, parts))
+    return " · ".join(filter(None, (line, escape(label.words))))
+
+
+def page_of(original: Original) -> SessionPage:
+    """Convert a whole session to a page.
+
+    Records that are meant only for programs are left out.
+    """
+    return SessionPage(
+        title=_title(original) or f"Session {one_line(original.header.id)}",
         folder=one_line(original.header.cwd),
         facts=tuple(_facts(original.projection, original.entries)),
-        items=tuple(_Items(original)),
+        entries=tuple(_PageEntries(original)),
     )
 
 
@@ -181,226 +164,282 @@ def _title(original: Original) -> str:
     title = one_line(original.projection.title or "")
     if title:
         return title
-    prompts = (first_line(entry.text, 80).lstrip("# ") for entry in original.entries if is_typed(entry))
+    prompts = (
+        one_line(first_line(entry.text), 80).lstrip("# ")
+        for entry in original.entries
+        if is_typed(entry)
+    )
     return next(filter(None, prompts), "")
 
 
 def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
-    models = [entry.model for entry in entries if isinstance(entry, AssistantMessage) and entry.model]
+    models = [
+        entry.model
+        for entry in entries
+        if isinstance(entry, AssistantMessage) and entry.model
+    ]
     yield from map(one_line, dict.fromkeys(models))
     times = [entry.at for entry in entries if entry.at is not None]
     if times:
-        first = min(times).astimezone(UTC)
-        last = max(times).astimezone(UTC)
-        day = f"{last:%Y-%m-%d} " if last.date() != first.date() else ""
-        yield f"{first:%Y-%m-%d %H:%M} to {day}{last:%H:%M} UTC"
+        first, last = (
+            f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
+            for time in (min(times), max(times))
+        )
+        yield f"{first} to {last} UTC"
     yield many(len(entries), "entry", "entries")
     if projection.all_compactions:
         yield many(len(projection.all_compactions), "compaction")
     size = view_size(projection)
-    yield f"{tokens(size.tokens, estimated=size.estimated)} tokens in the next request"
+    yield f"{size_words(size)} tokens in the next request"
     report = agent_report(projection)
     if report:
-        yield f"{tokens(report)} tokens in its agent's last request"
+        yield f"{tokens(report)} tokens in the agent's last request"
 
 
-class _Items:
-    """Yields the items of a session in order: results and subagents with their calls."""
+_SHORT_DIFF: Final = 60
+"""Maximum number of lines in a diff that is shown expanded."""
+_SHORT_OUTPUT: Final = 5
+"""Maximum number of output lines that are shown expanded."""
 
-    def __init__(self, original: Original) -> None:
+
+class _PageEntries:
+    """Yields the entries of a page in order.
+
+    Results and subagents follow their calls. A call without a result is a part of its answer.
+
+    Args:
+        suffix: end of the entries' anchors, which makes those of a subagent unique.
+    """
+
+    def __init__(self, original: Original, suffix: str = "") -> None:
         self._entries = original.entries
         self._projection = original.projection
-        cwd = original.header.cwd
-        self._below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
+        self._cwd = original.header.cwd
+        self._suffix = suffix
         self._children = {child.header.id: child for child in original.children}
-        """Subagents that were not shown yet."""
-        results = [entry for entry in self._entries if isinstance(entry, ToolResultMessage)]
+        """The subagents that have not been shown yet, by id."""
+        markers = [entry for entry in self._entries if isinstance(entry, Subagent)]
+        self._markers = grouped((marker.call_id, marker) for marker in markers)
+        """The markers of subagents, by the id of the call that started them."""
+        results = [
+            entry for entry in self._entries if isinstance(entry, ToolResultMessage)
+        ]
         self._results = grouped((result.call_id, result) for result in results)
-        """Results whose call was not shown yet, by call id."""
+        """The results whose calls have not been shown yet, by call id."""
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[PageEntry]:
         prompts = 0
         for entry in self._entries:
-            state = self._state(entry)
             match entry:
                 case UserMessage(origin="typed"):
                     prompts += 1
-                    yield MessageItem(state, "prompt", f"Prompt {prompts}", _pieces(entry))
+                    label = self._label(entry, "prompt", f"Prompt {prompts}")
+                    yield self._entry(entry, "prompt", label, *_pieces(entry))
                 case AssistantMessage():
-                    yield from self._answer(entry, state)
+                    yield from self._answer(entry)
                 case ToolResultMessage():
-                    if entry in self._results.get(entry.call_id, ()):  # without a call
-                        call = ToolCallPart(call_id=entry.call_id, name=entry.name or "tool")
-                        yield self._tool(call, entry, state)
+                    # The result has not been shown yet if its call is missing from the session.
+                    if entry in self._results.get(entry.call_id, ()):
+                        name = entry.name or "tool"
+                        call = ToolCallPart(call_id=entry.call_id, name=name)
+                        yield self._entry(entry, "call", self._call(call, entry, entry))
                 case BaseMessage():
-                    yield MessageItem(state, *_voice(entry), _pieces(entry))
-                case Compaction():
-                    words = _compaction_words(entry, self._projection)
-                    yield MarkerItem(state, words, readable(entry.summary), "compaction")
+                    text = readable(entry.text)
+                    words = one_line(first_line(text), 100)
+                    label = self._label(entry, "quiet", _voice(entry), words=words)
+                    images = [
+                        part for part in _pieces(entry) if isinstance(part, ImagePart)
+                    ]
+                    yield self._entry(
+                        entry, "quiet", Fold(label, (CodePiece(text),)), *images
+                    )
                 case Subagent():
                     yield from self._child(entry)
                 case _:
-                    yield from self._marker(entry, state)
+                    yield from self._marker(entry)
 
-    def _state(self, entry: Entry) -> EntryState:
-        fate = self._projection.fate(entry.index).kind
-        return EntryState(entry.index, entry.at, fate, self._projection.is_pinned(entry.index))
-
-    def _answer(self, answer: AssistantMessage, state: EntryState) -> Iterator[Item]:
-        yield MessageItem(state, "answer", "", _pieces(answer))
-        for call in answer.calls:
-            yield from self._call(call, answer)
-        if answer.error:
-            yield MarkerItem(state, "the answer failed", readable(answer.error), "alert")
-        elif answer.stop_reason == "cancelled":
-            yield MarkerItem(state, "cancelled")
-
-    def _call(self, call: ToolCallPart, answer: AssistantMessage) -> Iterator[Item]:
-        waiting = self._results.get(call.call_id, [])
-        result = next((result for result in waiting if result.index > answer.index), None)
-        if result is not None:
-            waiting.remove(result)
-        yield self._tool(call, result, self._state(result or answer))
-        for entry in self._entries if self._children else ():
-            if isinstance(entry, Subagent) and entry.call_id == call.call_id:
-                yield from self._child(entry)
-
-    def _tool(self, call: ToolCallPart, result: ToolResultMessage | None, state: EntryState) -> ToolItem:
-        subject = subject_of(call)
-        is_path = subject.kind == "path"
-        words = one_line(subject.text.removeprefix(self._below) if is_path else subject.text)
-        images = [part for part in result.parts if isinstance(part, ImagePart)] if result else []
-        return ToolItem(
-            entry=state,
-            name=one_line(call.name) or "tool",
-            subject=words,
-            arguments=readable(call.arguments),
-            outcome=_outcome(result) if result else "no result",
-            failed=result is not None and result.is_error,
-            output=readable(result.text) if result else "",
-            images=tuple(images),
-            diff=readable(result.details.diff or "") if result else "",
-            path=words if is_path else "",
+    def _entry(self, entry: Entry, kind: str, *blocks: Block) -> PageEntry:
+        index = entry.index
+        return PageEntry(
+            index,
+            f"e{index}{self._suffix}",
+            self._projection.fate(index).kind,
+            self._projection.is_pinned(index),
+            kind,
+            blocks,
         )
 
-    def _child(self, marker: Subagent) -> Iterator[ChildItem]:
+    def _label(
+        self, entry: Entry, kind: LabelKind, name: str = "", **fields: Any
+    ) -> Label:
+        """Return a label with the entry's state and time."""
+        fate = self._projection.fate(entry.index).kind
+        state = " · pinned" if self._projection.is_pinned(entry.index) else ""
+        if fate not in ("live", "aside"):
+            state += f" · {fate}"
+        time = f"{entry.at.astimezone(UTC):%H:%M}" if entry.at else ""
+        return Label(kind, name, state=state, time=time, **fields)
+
+    def _answer(self, answer: AssistantMessage) -> Iterator[PageEntry]:
+        blocks: list[Block] = [*_pieces(answer)]
+        calls: list[PageEntry] = []
+        for call in answer.calls:
+            waiting = self._results.get(call.call_id, [])
+            result = next(
+                (result for result in waiting if result.index > answer.index), None
+            )
+            if result is None:
+                blocks.append(self._call(call, None, answer))
+            else:
+                waiting.remove(result)
+                shown = self._call(call, result, result)
+                calls.append(self._entry(result, "call", shown))
+            for marker in self._markers.get(call.call_id, ()):
+                calls += self._child(marker)
+        if answer.error:
+            blocks.append(Label("alert", words="the answer failed"))
+            blocks.append(CodePiece(readable(answer.error)))
+        elif answer.stop_reason == "cancelled":
+            blocks.append(Label("info", words="cancelled"))
+        if blocks:
+            yield self._entry(answer, "answer", *blocks)
+        yield from calls
+
+    def _call(
+        self, call: ToolCallPart, result: ToolResultMessage | None, entry: Entry
+    ) -> Block:
+        """Return a call with its result."""
+        subject = one_line(call_title(call, self._cwd)[0])
+        name = one_line(call.name) or "tool"
+        label = self._label(entry, "call", name, subject=subject, words="no result")
+        arguments = readable(call.arguments)
+        blocks: list[Block] = []
+        if len(arguments) > len(subject) + 40:
+            blocks.append(CodePiece(arguments, "json"))
+        is_open = False
+        if result is not None:
+            details = result.details
+            outcome = one_line(outcome_of(result))
+            duration = "" if details.seconds is None else seconds(details.seconds)
+            words = " · ".join(filter(None, (outcome, duration)))
+            label = replace(label, words=words, failed=result.is_error)
+            output = readable(result.text)
+            is_open = output.count("\n") < _SHORT_OUTPUT
+            if details.diff:
+                blocks = [CodePiece(readable(details.diff), "diff")]
+                is_open = details.diff.count("\n") < _SHORT_DIFF
+            elif output.strip():
+                blocks.append(CodePiece(output))
+            blocks += [part for part in result.parts if isinstance(part, ImagePart)]
+        return Fold(label, tuple(blocks), is_open) if blocks else label
+
+    def _child(self, marker: Subagent) -> Iterator[PageEntry]:
+        """Yield a subagent's session, below the call that started it."""
         child = self._children.pop(marker.child, None)
         if child is not None:
-            words = ": ".join(filter(None, (one_line(marker.agent) or "subagent", one_line(marker.title))))
+            title = one_line(describe(self._projection, marker).title)
             count = many(len(child.entries), "entry", "entries")
-            yield ChildItem(self._state(marker), f"{words} · {count}", page_of(child))
+            label = Label("call", words=f"{title} · {count}")
+            entries = tuple(_PageEntries(child, f"-{one_line(child.header.id)}"))
+            yield self._entry(marker, "call", Fold(label, entries))
 
-    def _marker(self, entry: Entry, state: EntryState) -> Iterator[MarkerItem]:
+    def _marker(self, entry: Entry) -> Iterator[PageEntry]:
+        description = describe(self._projection, entry)
+        words = one_line(description.title)
+        text = ""
+        kind: LabelKind = "info"
         match entry:
+            case Compaction():
+                scope = describe_compaction(self._projection, entry)
+                words = f"{one_line(description.labelled)} · {scope}"
+                label = self._label(entry, "compaction", words=words)
+                summary = (ProsePiece(readable(entry.summary)),)
+                yield self._entry(entry, "compaction", Fold(label, summary))
+                return
             case Revert():
-                yield MarkerItem(state, _rewind_words(entry), readable(entry.text), "rule")
-            case Clear():
-                yield MarkerItem(state, "context cleared: the history stays", level="rule")
-            case Undo():
-                target = self._projection.entry(entry.target)
-                kind = _KINDS.get(target.type, target.type) if target else "entry"
-                yield MarkerItem(state, f"{kind} {entry.target} undone", level="rule")
-            case Edit():
-                yield MarkerItem(state, f"{entry.action} {entry.target}")
-            case ModelChange():
-                yield MarkerItem(state, f"model: {one_line(entry.model)}")
-            case Approval():
-                yield MarkerItem(state, one_line(approval_words(entry)))
+                text = entry.text
+                kind = "rule"
+            case Clear() | Undo():
+                kind = "rule"
+            case Edit() | ModelChange():
+                words = one_line(description.labelled)
             case NoticeRecord(level="error"):
-                yield MarkerItem(state, one_line(entry.text), level="alert")
-            case NoticeRecord():
-                yield MarkerItem(state, one_line(entry.text))
-            case RequestRecord(error=str() as error):
-                text = readable(f"{error}\n\n{entry.said or ''}".strip())
-                yield MarkerItem(state, "the request failed", text, "alert")
-            case _:
+                kind = "alert"
+            case NoticeRecord() | Approval():
                 pass
+            case RequestRecord(error=str() as error):
+                words = "the request failed"
+                text = f"{error}\n\n{entry.said or ''}".strip()
+                kind = "alert"
+            case _:
+                return
+        code = (CodePiece(readable(text)),) if text else ()
+        yield self._entry(entry, kind, self._label(entry, kind, words=words), *code)
 
 
-_KINDS: Final = {"revert": "rewind"}
-"""Names of entry types for people, if they differ."""
-
-
-def _rewind_words(revert: Revert) -> str:
-    target = f"checkpoint {revert.checkpoint}" if revert.moment is None else f"entry {revert.moment}"
-    if not revert.context:
-        return f"rewind to {target} · files only"
-    return f"rewind to {target} · files restored" if revert.files else f"rewind to {target}"
-
-
-def _compaction_words(compaction: Compaction, projection: Projection) -> str:
-    """`116.2k → 27.4k tokens, 123 entries compacted`."""
-    words = [sizes_words(projection, compaction, "tokens"), describe_compaction(projection, compaction)]
-    if all(marker.index != compaction.index for marker in projection.markers):
-        words.append("no longer in force")
-    return ", ".join(filter(None, words))
-
-
-def _pieces(message: BaseMessage) -> tuple[Piece, ...]:
-    """Return the shown parts: no calls, no empty texts."""
-    pieces: list[Piece] = []
+def _pieces(message: BaseMessage) -> Iterator[ProsePiece | Fold | ImagePart]:
+    """Yield a message's visible parts, without calls and empty texts."""
+    is_prompt = isinstance(message, UserMessage)
     for part in message.parts:
         match part:
-            case TextPart() | ThinkingPart():
-                if part.text.strip():
-                    pieces.append(part.model_copy(update={"text": readable(part.text)}))
+            case TextPart() if part.text.strip():
+                yield ProsePiece(readable(part.text).strip("\n"), is_prompt)
+            case ThinkingPart() if part.text.strip():
+                text = readable(part.text)
+                label = Label(
+                    "thinking", "thinking", words=one_line(first_line(text), 100)
+                )
+                yield Fold(label, (CodePiece(text.strip()),))
             case ImagePart():
-                pieces.append(part)
-            case _:
-                pass
-    return tuple(pieces)
+                yield part
 
 
-def _voice(message: BaseMessage) -> tuple[Voice, str]:
-    """Return voice and title of a message by the program."""
+def _voice(message: BaseMessage) -> str:
+    """Return the title of a message that the program wrote."""
     match message:
         case SystemMessage(origin="summary"):
-            return "summary", "Summary"
+            return "Summary"
         case SystemMessage():
-            return "system", "System prompt"
-        case DeveloperMessage(origin="instructions"):
-            return "instructions", "Instructions" if message.source is None else one_line(message.source)
+            return "System prompt"
         case DeveloperMessage(source=str() as source):
-            return "machine", one_line(source)
+            return one_line(source)
         case DeveloperMessage():
-            return "machine", "D-Mail" if message.origin == "dmail" else "Notice to the model"
+            return f"Note to the model ({message.origin})"
         case UserMessage(origin="shell"):
-            return "machine", "Shell command"
+            return "Shell command"
         case _:
-            return "machine", "Machine text"
-
-
-def _outcome(result: ToolResultMessage) -> str:
-    details = result.details
-    outcome = one_line(details.brief)
-    if not outcome:
-        added = sum(touch.added for touch in details.files)
-        outcome = change(added, sum(touch.removed for touch in details.files))
-    if result.is_error and "✗" not in outcome:
-        outcome = f"{outcome or 'failed'} ✗"
-    duration = seconds(details.seconds) if details.seconds is not None else ""
-    return " · ".join(filter(None, (outcome, duration)))
+            return "Machine text"
 
 
 # --- images -----------------------------------------------------------------------------------------
 
 _BITMAPS: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Not SVG, which is a document of its own."""
+"""Types of images that are shown.
+
+SVG is excluded, because an SVG file is a whole document.
+"""
 
 
 def image_words(image: ImagePart) -> str:
-    """`image: image/png, 1024 × 768, 45 kB`."""
+    """Describe an image, for example `image: image/png, 1024 × 768, 45 kB`."""
     size = f", {image.width} × {image.height}" if image.width and image.height else ""
-    kind = image.media_type if image.media_type in _BITMAPS else "of another kind"
+    kind = image.media_type if image.media_type in _BITMAPS else "another format"
     return f"image: {kind}{size}, {max(1, len(image.data) * 3 // 4000)} kB"
 
 
 def image_source(image: ImagePart) -> str | None:
-    """Return a bitmap's `data:` address; None if damaged."""
+    """Return a bitmap's `data:` URL.
+
+    Returns None if the image is damaged or not a bitmap.
+    """
     if image.media_type not in _BITMAPS:
         return None
     try:
         data = base64.b64decode(image.data, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return f"data:{image.media_type};base64,{base64.b64encode(data).decode()}" if data else None
+    return (
+        f"data:{image.media_type};base64,{base64.b64encode(data).decode()}"
+        if data
+        else None
+    )

@@ -1,10 +1,11 @@
-"""Writer for pi. A summary that opens the view is a compaction that keeps nothing."""
+"""Writer for pi.
+
+A summary at the start of the view becomes a compaction that keeps no messages.
+"""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from foldline.context.numbers import many
-from foldline.context.view import is_summary
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -15,14 +16,20 @@ from foldline.protocol import (
     UserMessage,
     is_typed,
 )
+from foldline.text.numbers import many
+from foldline.view.items import is_summary
 
 from ..export import PROVIDER, Exported, HandedView
 from ..readers.pi.reader import FRAME
 from .records import Record, content_of, images_of, iso, lines
 
+BROKEN_OFF = (
+    "{answers} written as complete. Otherwise, pi would not show them to its model."
+)
+
 
 def write_pi(view: HandedView) -> Exported:
-    """Write a chain of records by `id` and `parentId`."""
+    """Write records that are linked by `id` and `parentId`."""
     header = view.header
     session = {
         "type": "session",
@@ -33,20 +40,21 @@ def write_pi(view: HandedView) -> Exported:
     }
     notes = []
     cut_off = sum(
-        isinstance(message, AssistantMessage) and message.stop_reason in ("cancelled", "error")
+        isinstance(message, AssistantMessage)
+        and message.stop_reason in ("cancelled", "error")
         for _, message in view.messages
     )
     if cut_off:
-        answers = many(cut_off, "answer")
-        notes.append(f"Written as whole, though broken off: {answers}, which pi would not show to its model.")
+        answers = many(cut_off, "interrupted answer was", "interrupted answers were")
+        notes.append(BROKEN_OFF.format(answers=answers))
     return view.exported("pi", lines([session, *_pi_chain(_pi_records(view))]), *notes)
 
 
 def _pi_chain(records: Iterable[Record]) -> Iterator[Record]:
     parent = None
     for nth, record in enumerate(records):
-        if record["type"] == "compaction":  # keeps nothing: the record before it says nothing
-            record["firstKeptEntryId"] = parent
+        if record["type"] == "compaction":
+            record["firstKeptEntryId"] = parent  # an empty record, so nothing is kept
         name = f"{nth:08x}"
         yield {"id": name, "parentId": parent, **record}
         parent = name
@@ -57,7 +65,12 @@ def _pi_records(view: HandedView) -> Iterator[Record]:
     if view.title:
         yield {"type": "session_info", "timestamp": start, "name": view.title}
     if view.model:
-        yield {"type": "model_change", "timestamp": start, "provider": PROVIDER, "modelId": view.model}
+        yield {
+            "type": "model_change",
+            "timestamp": start,
+            "provider": PROVIDER,
+            "modelId": view.model,
+        }
     if view.summary is not None:
         time = iso(view.summary.at or view.header.created_at)
         files = view.files
@@ -67,7 +80,10 @@ def _pi_records(view: HandedView) -> Iterator[Record]:
             "timestamp": time,
             "summary": view.summary.text.removeprefix(FRAME[0]).removesuffix(FRAME[1]),
             "tokensBefore": 0,
-            "details": {"readFiles": files.read_files, "modifiedFiles": files.modified_files},
+            "details": {
+                "readFiles": files.read_files,
+                "modifiedFiles": files.modified_files,
+            },
             "fromHook": False,
         }
     for at, message in view.messages:
@@ -85,8 +101,16 @@ def _pi_record(at: datetime, message: BaseMessage) -> Record:
         case _:
             kind = "foldline.summary" if is_summary(message) else "foldline.notice"
             content = _pi_content(message)
-            return {"type": "custom_message", "customType": kind, "content": content, "display": True}
-    return {"type": "message", "message": {**record, "timestamp": int(at.timestamp() * 1000)}}
+            return {
+                "type": "custom_message",
+                "customType": kind,
+                "content": content,
+                "display": True,
+            }
+    return {
+        "type": "message",
+        "message": {**record, "timestamp": int(at.timestamp() * 1000)},
+    }
 
 
 def _pi_answer(message: AssistantMessage) -> Record:
@@ -139,7 +163,8 @@ def _pi_result(message: ToolResultMessage) -> Record:
 def _pi_prompt(message: UserMessage) -> Record:
     if message.origin == "shell":
         command, _, output = message.text.removeprefix("$ ").partition("\n")
-        is_same = f"$ {command}\n{output}".rstrip("\n") == message.text  # as pi will show it
+        # Use pi's own type of record only if pi would then send the same text.
+        is_same = f"$ {command}\n{output}".rstrip("\n") == message.text
         if is_same and not images_of(message):
             run = {"role": "bashExecution", "command": command, "output": output}
             return {**run, "cancelled": False, "truncated": False}
@@ -156,4 +181,9 @@ def _pi_image(image: ImagePart) -> Record:
 
 
 def _pi_call(call: ToolCallPart) -> Record:
-    return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": call.parsed()}
+    return {
+        "type": "toolCall",
+        "id": call.call_id,
+        "name": call.name,
+        "arguments": call.parsed(),
+    }

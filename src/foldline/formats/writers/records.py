@@ -1,4 +1,4 @@
-"""Records of agents' session files, as all their writers put them together."""
+"""Builds the records in other agents' session files, for the writers."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -16,24 +16,24 @@ from foldline.protocol import (
 )
 
 Record = dict[str, Any]
-"""A JSON object that a writer puts together."""
+"""A JSON object that a writer builds."""
 
 
 def record_line(record: Record) -> bytes:
-    """Return a record as a line of JSON. Lone surrogates stay escaped."""
-    try:
-        return json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    """Return a record as one line of JSON. Lone surrogates are escaped, as JSON allows."""
+    text = json.dumps(
+        record, allow_nan=False, ensure_ascii=False, separators=(",", ":")
+    )
+    return f"{text}\n".encode(errors="backslashreplace")
 
 
 def lines(records: Iterable[Record]) -> bytes:
-    """Return records as a JSONL file."""
+    """Return records as the content of a JSONL file."""
     return b"".join(map(record_line, records))
 
 
 def iso(moment: datetime) -> str:
-    """Return a time in UTC, to the millisecond."""
+    """Format a time in UTC with milliseconds, according to ISO 8601."""
     at = moment.astimezone(UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
@@ -43,7 +43,10 @@ def content_of(
     image: Callable[[ImagePart], Record],
     call: Callable[[ToolCallPart], Record] | None = None,
 ) -> list[Record]:
-    """Return content blocks: texts, images and calls."""
+    """Convert texts, images and calls to content blocks.
+
+    Other parts are left out.
+    """
     content: list[Record] = []
     for part in parts:
         match part:
@@ -53,8 +56,6 @@ def content_of(
                 content.append(image(part))
             case ToolCallPart() if call is not None:
                 content.append(call(part))
-            case _:
-                pass
     return content
 
 
@@ -66,8 +67,10 @@ def image_url(image: ImagePart) -> str:
     return f"data:{image.media_type};base64,{image.data}"
 
 
-def chained(records: Iterable[Record], session: str, id_key: str, parent_key: str) -> Iterator[Record]:
-    """Give each record an id and its parent's."""
+def chained(
+    records: Iterable[Record], session: str, id_key: str, parent_key: str
+) -> Iterator[Record]:
+    """Give each record an id, and add the preceding record's id."""
     parent = None
     for nth, record in enumerate(records):
         name = str(uuid5(NAMESPACE_OID, f"{session} {nth}"))
@@ -76,5 +79,12 @@ def chained(records: Iterable[Record], session: str, id_key: str, parent_key: st
 
 
 def without_marks(message: BaseMessage) -> BaseMessage:
-    """Return the message as typed: records have an author field."""
-    return message.model_copy(update={"origin": "typed"}) if isinstance(message, UserMessage) else message
+    """Return the message without marks that name its author.
+
+    The records have a separate field for the author.
+    """
+    return (
+        message.model_copy(update={"origin": "typed"})
+        if isinstance(message, UserMessage)
+        else message
+    )

@@ -1,4 +1,7 @@
-"""The embedded offline model: no language model, but a small program that follows simple requests."""
+"""The embedded offline model, a small program that follows simple requests.
+
+It is not a language model.
+"""
 
 from .model import MAX_OUTPUT, WINDOW, OfflineLLM
 

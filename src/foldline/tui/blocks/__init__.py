@@ -1,5 +1,5 @@
-"""The list of blocks behind the transcript and every panel, drawn line by line, only what is in sight.
+"""The scrolling list of blocks on which the transcript and every panel are based.
 
-A place is a `Key` (entry index, piece), never a row. Blocks are immutable plain data; text given to them
-goes through `clean` first.
+Only visible lines are drawn. A position is a `Key` (entry index, piece number), never a row number. Blocks
+are immutable, and their text has already been sanitised with `clean`.
 """

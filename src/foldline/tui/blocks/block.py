@@ -1,10 +1,10 @@
-"""Blocks, and many of them one below the other: order, keys and heights."""
+"""Blocks, and lists of blocks with their order, keys and heights."""
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
-from operator import attrgetter, sub
+from itertools import accumulate
+from operator import sub
 from typing import Any, Final
 
 from textual.strip import Strip
@@ -12,68 +12,76 @@ from textual.strip import Strip
 from foldline.tui.blocks.styles import Styles
 
 Key = tuple[int, int]
-"""(entry index, piece number): names a place; a row number never does."""
+"""(entry index, piece number): identifies a block independently of its line number."""
 
 PROSE: Final = 110
-"""Cells of prose at most: longer lines are hard to read. Output, code and tables take what there is."""
+"""Maximum width of a line of prose, in cells. Output, code and tables use the full width."""
 MIN_WIDTH: Final = 8
-"""Narrower bodies are drawn at this width and cropped by the screen."""
+"""Minimum width of drawn lines, in cells. On a narrower screen, the lines are cropped."""
 _LINES: Final = 600
-"""Lines that are kept: ten screens, and few enough that Python's garbage collector, which looks at all of
-their 20 parts each again and again while text streams, does not hold up a frame."""
+"""Maximum number of lines in a `StripCache`, about ten screens.
+
+A line consists of about 20 objects. With many more lines, garbage collection would delay frames while a
+response is being streamed. When the cache is full, the least recently used blocks are dropped.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One immutable piece of clean text; a changed block is a new object with the same key.
+    """An immutable piece of sanitised text.
 
-    Equality is identity, so that drawn strips can be cached by the block itself.
+    A changed block is a new object with the same key.
+
+    Blocks are equal only if they are identical, so they can be keys of the strip cache.
     """
 
     key: Key
     gap: int = field(default=0, kw_only=True)
-    """Blank lines above the body; they belong to this block."""
+    """Number of blank lines above the body. They count toward the block's height."""
     stop: bool = field(default=True, kw_only=True)
-    """Whether the cursor stops here."""
+    """Whether the cursor can be placed on this block."""
     wide: bool = field(default=False, kw_only=True)
-    """Drawn across the gutter, of which only the cursor's column stays."""
+    """Whether the block also covers the gutter, except for the cursor's column."""
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        """The lines of the body, each at most `width` cells, without gap and gutter."""
+        """Return the lines of the body, each at most `width` cells wide.
+
+        Gap and gutter are not included.
+        """
         raise NotImplementedError
 
     def estimate(self, width: int) -> int:
-        """About how many lines `render` gives; corrected when the block is first drawn."""
+        """Estimate the number of lines that `render` returns."""
         raise NotImplementedError
 
     def text(self) -> str:
-        """What search looks at and copying the whole block gives."""
+        """Return the text used for searching and copying the block."""
         raise NotImplementedError
 
 
 class LaterStrips(Sequence[Strip]):
-    """Lines whose number is known, each made once it is looked at."""
+    """A sequence of lines, each of which is drawn on first access."""
 
     def __init__(self, count: int, make: Callable[[int], Strip]) -> None:
-        self._made: list[Strip | None] = [None] * count
+        self._strips: list[Strip | None] = [None] * count
         self._make = make
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._strips)
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        strip = self._made[at]
+            return [self[index] for index in range(*at.indices(len(self)))]
+        strip = self._strips[at]
         if strip is None:
-            strip = self._made[at] = self._make(at)
+            strip = self._strips[at] = self._make(at)
         return strip
 
 
 class Heights:
-    """Non-negative heights under a Fenwick tree: line to block and block to line.
+    """The heights of blocks, in a Fenwick tree that maps line numbers to blocks and back.
 
-    `offset`, `locate`, `set` and `append` are O(log n); `splice` is linear, 5 ms for 100,000.
+    `offset`, `locate`, `set` and `append` are O(log n). `splice` is O(n) and takes 5 ms for 100,000 blocks.
     """
 
     __slots__ = ("_tree", "_values", "total")
@@ -93,7 +101,8 @@ class Heights:
         if change:
             self._values[index] = height
             self.total += change
-            tree, size = self._tree, len(self._tree)
+            tree = self._tree
+            size = len(tree)
             node = index + 1
             while node < size:
                 tree[node] += change
@@ -102,8 +111,10 @@ class Heights:
     def append(self, height: int) -> None:
         self._values.append(height)
         node = len(self._values)
-        # A node holds the sum of its last `lowbit` values: this one and the nodes that end just before it.
-        total, child, end = height, node - 1, node - (node & -node)
+        # A node holds the sum of `lowbit` values: its own value and those of the nodes before it.
+        total = height
+        child = node - 1
+        end = node - (node & -node)
         while child > end:
             total += self._tree[child]
             child -= child & -child
@@ -111,28 +122,32 @@ class Heights:
         self.total += height
 
     def truncate(self, size: int) -> None:
-        """Forget every block from index `size` on."""
+        """Remove the heights at index `size` and above."""
         self.total = self.offset(size)
         del self._values[size:]
         del self._tree[size + 1 :]
 
     def splice(self, start: int, stop: int, heights: Iterable[int]) -> None:
-        """Put other blocks in the place of those from `start` up to, not including, `stop`."""
+        """Replace the heights from index `start` up to, but not including, `stop`."""
         self._values[start:stop] = array("q", heights)
         self._build()
 
     def offset(self, index: int) -> int:
-        """The line at which block `index` starts: the sum of all heights before it."""
-        total, node, tree = 0, index, self._tree
+        """Return the line number at which block `index` starts."""
+        total = 0
+        node = index
         while node:
-            total += tree[node]
+            total += self._tree[node]
             node &= node - 1
         return total
 
     def locate(self, line: int) -> tuple[int, int]:
-        """The block that holds `line` and the line inside it; blocks of height 0 hold none.
+        """Return the index of the block at `line`, and the number of the line within this block.
 
-        A line before the first or behind the last is taken as that one. Raises `IndexError` without any.
+        `line` is clamped to the existing lines. Blocks of height 0 are skipped.
+
+        Raises:
+            IndexError: There are no lines.
         """
         if not self.total:
             raise IndexError("no lines")
@@ -150,14 +165,22 @@ class Heights:
         sums = array("q", accumulate(self._values, initial=0))
         tree = array("q", bytes(8 * len(sums)))
         step = 1
-        while step < len(sums):  # nodes whose lowest bit is `step` hold the sum of so many values before them
-            tree[step :: 2 * step] = array("q", map(sub, sums[step :: 2 * step], sums[:: 2 * step]))
+        while step < len(
+            sums
+        ):  # a node with the lowest bit `step` holds the sum of the last `step` values
+            tree[step :: 2 * step] = array(
+                "q", map(sub, sums[step :: 2 * step], sums[:: 2 * step])
+            )
             step *= 2
-        self._tree, self.total = tree, sums[-1]
+        self._tree = tree
+        self.total = sums[-1]
 
 
 class StripCache:
-    """Strips by block, the least used dropped first. Those of one width and theme: another clears it."""
+    """An LRU cache of drawn blocks.
+
+    Clear it when the width or theme changes.
+    """
 
     def __init__(self) -> None:
         self._strips: dict[Block, Sequence[Strip]] = {}
@@ -181,10 +204,13 @@ class StripCache:
 
 
 class BlockBatch:
-    """Blocks with their index and estimated heights, prepared piece by piece, to be shown at once."""
+    """Blocks that are collected step by step and then shown all at once.
+
+    The index and the estimated heights are updated as blocks are added.
+    """
 
     def __init__(self, width: int) -> None:
-        """`width` is what heights are estimated for, in cells."""
+        """Create an empty batch. Heights are estimated for a body of `width` cells."""
         self._width = width
         self.blocks: list[Block] = []
         self.index: dict[Key, int] = {}
@@ -198,21 +224,24 @@ class BlockBatch:
 
 
 class BlockList:
-    """Blocks in order, found by index or key. A height is an estimate until `measure` asks for it.
+    """Blocks in order, with lookup by index or key.
 
-    `height_of` draws a block and says how many lines it takes, gap included.
+    A block's height is an estimate until `measure` is called for the block. `height_of` draws a block and
+    returns the number of its lines, including the gap.
     """
 
     def __init__(self, height_of: Callable[[Block], int]) -> None:
         self._height_of = height_of
         self._blocks: list[Block] = []
         self._index: dict[Key, int] = {}
-        self._indexed = 0  # blocks before this one are in `_index` with their right number
-        self._measured = array("q")  # the layout each height was measured at
+        self._indexed = 0  # `_index` is valid for the blocks before this one
+        self._measured = array(
+            "q"
+        )  # the value of `_layout` when each height was measured
         self._layout = 1
         self.heights = Heights()
         self.width = 80
-        """Cells a body has: what estimates are made for."""
+        """Width of a block's body, in cells, used for estimating the heights of blocks."""
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -223,18 +252,12 @@ class BlockList:
     def __iter__(self) -> Iterator[Block]:
         return iter(self._blocks)
 
-    @property
-    def blocks(self) -> Sequence[Block]:
-        """Those that are here now; `replace_all` leaves this list as it is."""
-        return self._blocks
-
     def find(self, key: Key | None) -> int | None:
-        """The index of the block with this key."""
-        return None if key is None else self._all_indexed().get(key)
+        """Return the index of the block with this key.
 
-    def those_here(self, keys: Iterable[Key]) -> Iterator[Key]:
-        """Of these keys those that have a block."""
-        return filter(self._all_indexed().__contains__, keys)
+        Returns None if there is no such block.
+        """
+        return None if key is None else self._all_indexed().get(key)
 
     def _all_indexed(self) -> dict[Key, int]:
         if self._indexed < len(self._blocks):
@@ -243,41 +266,50 @@ class BlockList:
             self._indexed = len(self._blocks)
         return self._index
 
-    def nearest(self, key: Key) -> int | None:
-        """The block whose key is next to `key`, where that itself is gone. Looks at every block."""
+    def nearest(self, key: Key, *, stops: bool = False) -> int | None:
+        """Return the index of the block with this key, or of a block of the closest entry.
 
-        def distance(index: int) -> tuple[int, int]:
-            entry, number = self._blocks[index].key
-            return abs(entry - key[0]), abs(number - key[1])
-
-        return min(range(len(self._blocks)), key=distance, default=None)
+        Of two entries at the same distance, the later one counts. With `stops`, only blocks on which the
+        cursor can be placed count. Returns None if there are no such blocks.
+        """
+        index = self.find(key)
+        if index is not None and (self._blocks[index].stop or not stops):
+            return index
+        distances = (
+            (abs(block.key[0] - key[0]), block.key < key, at)
+            for at, block in enumerate(self._blocks)
+            if block.stop or not stops
+        )
+        return min(distances, default=(0, False, None))[2]
 
     def measure(self, index: int) -> int:
-        """The height of a block at the present width, drawing it if that is not known."""
+        """Return the exact height of a block, drawing the block if necessary."""
         if self._measured[index] != self._layout:
             self.heights.set(index, self._height_of(self._blocks[index]))
             self._measured[index] = self._layout
         return self.heights[index]
 
     def relayout(self, width: int) -> None:
-        """Another width or look: every height becomes an estimate (its old value) again."""
+        """Treat all heights as estimates again, after the width or style has changed."""
         self.width = width
         self._layout += 1
 
-    def replace_all(self, blocks: Iterable[Block] | BlockBatch) -> Sequence[Block]:
-        """Show other blocks altogether; those that were there are handed back."""
-        before = self._blocks
+    def replace_all(self, blocks: Iterable[Block] | BlockBatch) -> None:
+        """Replace all blocks."""
         if isinstance(blocks, BlockBatch):
-            self._blocks, self._index, self.heights = blocks.blocks, blocks.index, blocks.heights
+            self._blocks = blocks.blocks
+            self._index = blocks.index
+            self.heights = blocks.heights
             self._indexed = len(self._blocks)
         else:
-            self._blocks, self._index, self._indexed = list(blocks), {}, 0
-            self.heights = Heights(self._estimate(block) for block in self._blocks)
+            self._blocks = list(blocks)
+            self._index = {}
+            self._indexed = 0
+            self.heights = Heights(map(self._estimate, self._blocks))
         self._measured = array("q", bytes(8 * len(self._blocks)))
-        return before
 
     def splice(self, start: int, stop: int, blocks: Sequence[Block]) -> None:
-        """Put `blocks` in the place of those from `start` up to, not including, `stop`."""
+        """Replace the blocks from index `start` up to, but not including, `stop`."""
         old = self._blocks[start:stop]
         self._blocks[start:stop] = blocks
         self._measured[start:stop] = array("q", bytes(8 * len(blocks)))
@@ -285,7 +317,7 @@ class BlockList:
             for index, block in enumerate(blocks, start):
                 self.heights.set(index, self._estimate(block))
             return
-        if start < self._indexed:  # numbers from `start` on are no longer right; keys that went are not found
+        if start < self._indexed:
             for block in old:
                 self._index.pop(block.key, None)
             self._indexed = start
@@ -294,12 +326,7 @@ class BlockList:
             for block in blocks:
                 self.heights.append(self._estimate(block))
             return
-        self.heights.splice(start, stop, [self._estimate(block) for block in blocks])
+        self.heights.splice(start, stop, map(self._estimate, blocks))
 
     def _estimate(self, block: Block) -> int:
         return block.gap + block.estimate(self.width)
-
-
-def keys_from(blocks: Sequence[Block], at: int) -> Iterator[Key]:
-    """The keys from a place on, and then those before it, from the nearest. There may be 100,000."""
-    return map(attrgetter("key"), chain(blocks[at:], reversed(blocks[:at])))

@@ -1,4 +1,4 @@
-"""Measuring, shortening, wrapping and laying out styled text by terminal cells, never inside a character."""
+"""Measures, shortens, wraps and lays out styled text in terminal cells, without splitting characters."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,20 +13,22 @@ from textual.strip import Strip
 from foldline.tui.blocks.styles import ROLES, Styles
 
 Span = tuple[str, str]
-"""Text and the specification of its style, as `Styles` reads it."""
+"""(text, style). The style is a specification for `Styles`."""
 Spans = tuple[Span, ...]
 Side = Literal["left", "right"]
 
-_CJK: Final = "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
+_CJK: Final = (
+    "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
+)
 _CLOSING: Final = "，。、！？：；）」』】》〉〕’”％…,.!?:;)"
 _MARKS: Final = 64
-"""Marks without a cell of their own that may stand on one character; more are cut from it."""
+"""Maximum number of combining marks on one character. Further marks are removed."""
 
 # --- Text ---------------------------------------------------------------------------------------------------
 
 
 def fit(text: str, width: int) -> int:
-    """How many characters of `text`, from its start, fit into `width` cells."""
+    """Return how many characters from the start of `text` fit into `width` cells."""
     if width <= 0:
         return 0
     if text.isascii():
@@ -41,24 +43,26 @@ def fit(text: str, width: int) -> int:
 
 
 def cut_right(text: str, width: int) -> str:
-    """`text` in at most `width` cells, with `…` in the place of its end. For prose."""
-    if cell_len(text) <= width:
-        return text
-    return text[: fit(text, width - 1)].rstrip() + "…" if width > 0 else ""
-
-
-def cut_left(text: str, width: int) -> str:
-    """`text` in at most `width` cells, with `…` in the place of its start: `…/name.py`. For paths."""
+    """Shorten prose to `width` cells, with `…` at its end."""
     if cell_len(text) <= width:
         return text
     if width <= 0:
         return ""
-    spans, left = split_graphemes(text)
+    return text[: fit(text, width - 1)].rstrip() + "…"
+
+
+def cut_left(text: str, width: int) -> str:
+    """Shorten a path to `width` cells, with `…` at its start: `…/name.py`."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    graphemes, cells_left = split_graphemes(text)
     start = 0
-    for _, stop, cells in spans:
-        if left <= width - 1:
+    for _, stop, cells in graphemes:
+        if cells_left <= width - 1:
             break
-        left -= cells
+        cells_left -= cells
         start = stop
     slash = text.find("/", start)
     if 0 <= slash < len(text) - 1:
@@ -67,11 +71,14 @@ def cut_left(text: str, width: int) -> str:
 
 
 _LEAST_PATH = 8
-"""Cells that the end of a path needs to tell it from others."""
+"""Minimum width, in cells, at which a shortened path is still recognisable."""
 
 
 def cut_words(text: str, width: int) -> str:
-    """Cut text to `width` cells; of a path that ends it, the end stays: `read …/name.py`."""
+    """Shorten `text` to `width` cells.
+
+    If the text ends with a path, only the path is shortened: `read …/name.py`.
+    """
     words, _, path = text.rpartition(" ")
     room = width - cell_len(words) - 1
     if "/" in path and cell_len(text) > width and room >= _LEAST_PATH:
@@ -80,7 +87,10 @@ def cut_words(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[tuple[int, int]]:
-    """The lines of `text` at `width` cells, each as (start, stop); spaces at a break belong to no line."""
+    """Wrap `text` at `width` cells, and return the (start, stop) offsets of each line.
+
+    Spaces at a line break do not belong to any line.
+    """
     width = max(width, 2)  # room for one wide character
     lines: list[tuple[int, int]] = []
     start = 0
@@ -90,10 +100,12 @@ def wrap(text: str, width: int) -> list[tuple[int, int]]:
     return lines
 
 
-@cache  # Made for the first line that wraps: that takes 2 ms.
+@cache  # Compiled only when the first line wraps, because compiling takes 2 ms.
 def _unit() -> re.Pattern[str]:
-    """What stays together on a line: a word with the spaces before it, or one ideograph and the closing
-    punctuation after it (which may not start a line)."""
+    """Return a pattern that matches an unbreakable unit.
+
+    A unit is a word with the spaces before it, or an ideograph with the closing punctuation after it.
+    """
     return re.compile(rf" *(?:[^ {_CJK}]+|[{_CJK}][{re.escape(_CLOSING)}]*)| +")
 
 
@@ -101,7 +113,7 @@ def _wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
     if cell_len(text) <= width:
         yield 0, len(text)
         return
-    start = end = 0  # the open line, without spaces at its end
+    start = end = 0  # the current line, without trailing spaces
     used = 0
     for match in _unit().finditer(text):
         unit, stop = match[0], match.end()
@@ -112,7 +124,7 @@ def _wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
                 end = stop
             continue
         word = match.start() + len(unit) - len(unit.lstrip(" "))
-        if word == stop:  # only spaces, too many
+        if word == stop:  # only spaces, more than fit
             continue
         if end > start:
             yield start, end
@@ -120,16 +132,23 @@ def _wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
         else:
             used += cells
         if used > width:  # a word longer than a line
-            *whole, (start, _) = _chopped(text, start, stop, width)
-            yield from whole
+            *full_lines, (start, _) = chop(text, width, start, stop)
+            yield from full_lines
             used = cell_len(text[start:stop])
         end = stop
     if end > start:
         yield start, end
 
 
-def _chopped(text: str, start: int, stop: int, width: int) -> Iterator[tuple[int, int]]:
-    """Pieces of `width` cells between two places. Linear: each piece looks at its own surroundings only."""
+def chop(
+    text: str, width: int, start: int = 0, stop: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Split `text[start:stop]` into pieces of `width` cells, as (start, stop) offsets.
+
+    Takes linear time, because only nearby text is read for each piece.
+    """
+    if stop is None:
+        stop = len(text)
     while start < stop:
         near = text[start : min(stop, start + 4 * width + _MARKS)]
         end = start + max(1, fit(near, width))
@@ -137,18 +156,11 @@ def _chopped(text: str, start: int, stop: int, width: int) -> Iterator[tuple[int
         start = end
 
 
-def chop(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """One line of code in lines of `width` cells, cut after a blank where one is near. Leaves nothing out."""
-    start = 0
-    while start < len(text):
-        end = start + max(1, fit(text[start : start + 4 * width + _MARKS], width))
-        blank = text.rfind(" ", start + 2 * (end - start) // 3, end) + 1 if end < len(text) else 0
-        yield start, blank or end
-        start = blank or end
-
-
 def estimated_lines(text: str, width: int) -> int:
-    """About how many lines `text` takes at `width` cells, from its length alone."""
+    """Estimate the number of lines that `text` takes at a width of `width` cells.
+
+    The estimate is based on the length of the text.
+    """
     return text.count("\n") + 1 + len(text) // max(width, 8)
 
 
@@ -160,12 +172,12 @@ def text_of(spans: Iterable[Span]) -> str:
 
 
 def width_of(spans: Iterable[Span]) -> int:
-    """Cells that styled text takes on one line."""
+    """Return the width of styled text on one line, in cells."""
     return sum(cell_len(text) for text, _ in spans)
 
 
 def slice_spans(spans: Iterable[Span], start: int, stop: int) -> list[Span]:
-    """The part of `spans` between two character positions of their joined text."""
+    """Return the characters from `start` up to `stop` of styled text."""
     part: list[Span] = []
     position = 0
     for text, style in spans:
@@ -179,53 +191,63 @@ def slice_spans(spans: Iterable[Span], start: int, stop: int) -> list[Span]:
 
 
 def wrap_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
-    """The lines of styled text at `width` cells."""
-    return [slice_spans(spans, start, stop) for start, stop in wrap(text_of(spans), width)]
+    """Wrap styled text at `width` cells."""
+    return [
+        slice_spans(spans, start, stop) for start, stop in wrap(text_of(spans), width)
+    ]
 
 
 def chop_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
-    """One line of styled text cut hard every `width` cells: code, where every space counts."""
+    """Split a line of styled code every `width` cells, keeping all spaces."""
     text = text_of(spans)
     if cell_len(text) <= width:
         return [list(spans)]
-    return [slice_spans(spans, *piece) for piece in _chopped(text, 0, len(text), max(width, 2))]
+    return [slice_spans(spans, *piece) for piece in chop(text, max(width, 2))]
 
 
 def shorten(spans: Sequence[Span], width: int, side: Side = "right") -> list[Span]:
-    """Styled text in at most `width` cells, cut at its right or left side."""
+    """Shorten styled text to `width` cells, at its right or left end."""
     text = text_of(spans)
     if cell_len(text) <= width:
         return list(spans)
     if width <= 0:
         return []
     if side == "left":
-        kept = len(cut_left(text, width)) - 1
-        return [("…", spans[0][1]), *slice_spans(spans, len(text) - kept, len(text))]
-    return [*slice_spans(spans, 0, len(cut_right(text, width)) - 1), ("…", spans[-1][1])]
+        characters = len(cut_left(text, width)) - 1
+        return [
+            ("…", spans[0][1]),
+            *slice_spans(spans, len(text) - characters, len(text)),
+        ]
+    return [
+        *slice_spans(spans, 0, len(cut_right(text, width)) - 1),
+        ("…", spans[-1][1]),
+    ]
 
 
 def crop(spans: Sequence[Span], width: int) -> list[Span]:
-    """Styled text in exactly `width` cells: shortened at the right, or filled up with blanks."""
+    """Shorten or pad styled text to exactly `width` cells."""
     shown = shorten(spans, width)
     return [*shown, (" " * max(width - width_of(shown), 0), "")]
 
 
-def ruled(label: str, width: int, style: str, stroke: str) -> list[Span]:
-    """A label in exactly `width` cells, with a rule from there to the right end."""
-    *shown, (blanks, _) = crop([(f"{label} ", style)], width)
-    return [*shown, (stroke * len(blanks), style)]
-
-
 def in_reverse(spans: Iterable[Span]) -> list[Span]:
-    """A marked row: in reverse from end to end, in one colour; bold and underlines stay."""
+    """Draw a selected row in reverse video and in a single colour.
+
+    Bold and underline are kept.
+    """
     return [
-        (text, " ".join(["text reverse", *(word for word in style.split() if word not in ROLES)]))
+        (
+            text,
+            " ".join(
+                ["text reverse", *(word for word in style.split() if word not in ROLES)]
+            ),
+        )
         for text, style in spans
     ]
 
 
 def to_strip(spans: Iterable[Span], styles: Styles) -> Strip:
-    """One line of styled text as a strip."""
+    """Convert a line of styled text to a strip."""
     segments = [Segment(text, styles[style]) for text, style in spans if text]
     return Strip(segments, sum(segment.cell_length for segment in segments))
 
@@ -234,49 +256,77 @@ def to_strip(spans: Iterable[Span], styles: Styles) -> Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a row."""
+class RowPiece:
+    """A part of a row that may be shortened or dropped if the row is too narrow."""
 
     spans: Spans
     rank: int = 0
-    """0 stays; where there is no room, of the others the highest goes first."""
+    """Pieces with the highest rank are dropped first. Rank 0 is never dropped."""
     gap: int = 3
-    """Blanks between it and the piece before it."""
+    """Number of cells between this piece and the previous piece."""
     cut: Side | None = None
-    """Where it may be shortened, once everything with a rank has gone."""
+    """The end at which the piece may be shortened; None if the piece must not be shortened."""
     least: int | None = None
-    """Cells to which it is shortened before anything with a rank goes; None: only after all of it."""
+    """Width, in cells, to which the piece is shortened before any pieces with a rank are dropped.
+
+    If None, the piece is shortened only after those pieces have been dropped.
+    """
 
 
-def piece(text: str, style: str = "text", *, rank: int = 0, gap: int = 3, cut: Side | None = None) -> Piece:
-    """A piece of one style."""
-    return Piece(((text, style),), rank, gap, cut)
+def piece(
+    text: str,
+    style: str = "text",
+    *,
+    rank: int = 0,
+    gap: int = 3,
+    cut: Side | None = None,
+) -> RowPiece:
+    """Create a row piece with a single style."""
+    return RowPiece(((text, style),), rank, gap, cut)
 
 
-def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int = 1) -> list[Span]:
-    """Exactly `width` cells: left pieces, blanks, right pieces; `margin` cells stay free on both sides."""
-    left, right = list(left), list(right)
+def row(
+    left: Sequence[RowPiece], right: Sequence[RowPiece], width: int, margin: int = 1
+) -> list[Span]:
+    """Lay out pieces at both ends of a row of exactly `width` cells.
+
+    There are `margin` blank cells on each side.
+    """
+    left_pieces = list(left)
+    right_pieces = list(right)
     while True:
-        room = width - 2 * margin - (2 if left and right else 0)
-        goes = max(reversed([*left, *right]), key=lambda part: part.rank, default=None)
-        has_room = cells_needed(left, yielding=True) + cells_needed(right) <= room
-        if has_room or goes is None or goes.rank <= 0:
+        room = width - 2 * margin - (2 if left_pieces and right_pieces else 0)
+        lowest = max(
+            reversed([*left_pieces, *right_pieces]),
+            key=lambda part: part.rank,
+            default=None,
+        )
+        has_room = (
+            cells_needed(left_pieces, yielding=True) + cells_needed(right_pieces)
+            <= room
+        )
+        if has_room or lowest is None or lowest.rank <= 0:
             break
-        left = [part for part in left if part is not goes]
-        right = [part for part in right if part is not goes]
-    over = cells_needed(left) + cells_needed(right) - max(room, 0)
-    for at, part in enumerate(left):
-        if part.cut and over > 0:
+        left_pieces = [part for part in left_pieces if part is not lowest]
+        right_pieces = [part for part in right_pieces if part is not lowest]
+    excess = cells_needed(left_pieces) + cells_needed(right_pieces) - max(room, 0)
+    for at, part in enumerate(left_pieces):
+        if part.cut and excess > 0:
             cells = width_of(part.spans)
-            left[at] = replace(part, spans=tuple(shorten(part.spans, max(cells - over, 1), part.cut)))
-            over -= cells - width_of(left[at].spans)
-    start, end = [(" " * margin, ""), *_joined(left)], _joined(right)
+            short_spans = shorten(part.spans, max(cells - excess, 1), part.cut)
+            left_pieces[at] = replace(part, spans=tuple(short_spans))
+            excess -= cells - width_of(short_spans)
+    start = [(" " * margin, ""), *_joined(left_pieces)]
+    end = _joined(right_pieces)
     blanks = width - margin - width_of(start) - width_of(end)
     return crop([*start, (" " * max(blanks, 0), ""), *end, (" " * margin, "")], width)
 
 
-def cells_needed(parts: Sequence[Piece], *, yielding: bool = False) -> int:
-    """Cells these take; `yielding`: as short as they become before others go."""
+def cells_needed(parts: Sequence[RowPiece], *, yielding: bool = False) -> int:
+    """Return the total width of these pieces in a row, in cells.
+
+    If `yielding`, the `least` width is used for pieces that may be shortened.
+    """
     cells = 0
     for at, part in enumerate(parts):
         own = width_of(part.spans)
@@ -286,7 +336,7 @@ def cells_needed(parts: Sequence[Piece], *, yielding: bool = False) -> int:
     return cells
 
 
-def _joined(parts: Sequence[Piece]) -> list[Span]:
+def _joined(parts: Sequence[RowPiece]) -> list[Span]:
     spans: list[Span] = []
     for at, part in enumerate(parts):
         spans += [(" " * part.gap, ""), *part.spans] if at else part.spans
@@ -294,7 +344,11 @@ def _joined(parts: Sequence[Piece]) -> list[Span]:
 
 
 def change_spans(added: int, removed: int) -> Spans:
-    """`+12 −3`; zeros are left out."""
+    """Return the numbers of added and removed lines as `+12 −3`.
+
+    A number that is zero is left out.
+    """
     plus = ((f"+{added}", "live"),) if added else ()
     minus = ((f"−{removed}", "alert"),) if removed else ()
-    return (*plus, (" ", ""), *minus) if plus and minus else (*plus, *minus)
+    space = ((" ", ""),) if plus and minus else ()
+    return (*plus, *space, *minus)

@@ -1,7 +1,8 @@
-"""Cuts Markdown into pieces small enough to draw one by one, line by line, without parsing it.
+"""Splits Markdown into pieces of about one screen, line by line, without parsing it.
 
-The same machine cuts a whole answer and one that is still coming, so both give the same pieces. It knows
-where a paragraph, list, table, quote or fence begins and ends; what is inside is parsed when it is drawn.
+Complete and streamed responses go through the same state machine, so both are split into the same pieces. The
+state machine detects the beginning and end of paragraphs, lists, tables, quotes and fences. Their content is
+parsed only when it is drawn.
 """
 
 import re
@@ -10,21 +11,32 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from foldline.context.harmless import clean
-from foldline.tui.blocks.code import Fence
+from foldline.text.harmless import clean
 
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Markdown drawn as one piece; `number` is that of its first list item, where a list continues."""
+    """Markdown without code blocks and tables.
+
+    If the piece starts inside an ordered list, `number` is the number of the piece's first item.
+    """
 
     source: str
     number: int | None = None
 
 
+@dataclass(slots=True, eq=False)
+class Fence:
+    """The language and the lines of a code block, which may still be streaming."""
+
+    language: str
+    """The language named after the opening fence; empty for plain text."""
+    source: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines `start` to `stop` of a fence."""
+    """The lines of a fence from `start` up to, but not including, `stop`."""
 
     fence: Fence
     start: int
@@ -32,42 +44,41 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of a table. `sample` (head and first rows) decides the columns' widths for all its pieces."""
+class TableRows:
+    """Rows of a table.
+
+    `sample` contains the header row, the delimiter row and the first rows. It determines the column widths in
+    all pieces of the table. The first piece shows the sample itself, and has no `rows`.
+    """
 
     sample: tuple[str, ...]
-    aligns: tuple[str, ...]
-    rows: tuple[str, ...]
-    head: bool
-    """Whether `rows` starts with the head."""
+    rows: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The rows that this piece shows."""
+        return self.rows or self.sample
 
 
-Content = Prose | Code | Table
+Content = Prose | Code | TableRows
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What one block shows."""
+class MarkdownPiece:
+    """The content of one block, with its indent and gap."""
 
     content: Content
     indent: int
-    """Cells it stands to the right: the inside of a list item."""
+    """Indent in cells, if the piece is inside a list item."""
     gap: bool
-    """Whether a blank line sets it off from the piece before."""
-
-
-def split_row(row: str) -> list[str]:
-    """The cells of a table row; `\\|` is a bar, not a border."""
-    cells = re.split(r"(?<!\\)\|", row.strip())
-    if cells and not cells[0].strip():
-        cells = cells[1:]
-    if cells and not cells[-1].strip() and row.rstrip().endswith("|"):
-        cells = cells[:-1]
-    return [cell.strip().replace("\\|", "|") for cell in cells]
+    """Whether there is a blank line above the piece."""
 
 
 LINE_LENGTH: Final = 2_000
-"""Longer lines are cut at a space: one line of megabytes must not be one piece."""
+"""Maximum length of a line, in characters.
+
+Longer lines are split, so that no piece becomes megabytes long.
+"""
 
 FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*|(?<=~)[^\n]*)$")
 HEADING: Final = re.compile(r" {0,3}#{1,6}(?:\s|$)")
@@ -77,11 +88,11 @@ ITEM: Final = re.compile(r"( {0,3})([-*+]|(\d{1,9})([.)]))(?:( {1,4})(?=\S)| |$)
 QUOTE: Final = re.compile(r" {0,3}>")
 DELIMITER: Final = re.compile(r" {0,3}\|?\s*+:?-++:?\s*+(?:\|\s*+:?-++:?\s*+)*+\|?\s*$")
 UNDECIDED: Final = re.compile(r"[\s\-=*_`~#>|+:]*$|\s*\d{1,9}[.)]?\s*$")
-"""The start of a line that may still become anything: not shown before there is more of it."""
+"""Matches an incomplete line whose Markdown type is not yet known, so that the line is not shown yet."""
 
 
 def parts_of(line: str) -> Iterator[str]:
-    """A line, where it is too long in parts: each cut at its last space that fits, else hard."""
+    """Split a line that is longer than `LINE_LENGTH`, at spaces if possible."""
     start = 0
     while len(line) - start > LINE_LENGTH:
         space = line.rfind(" ", start + 1, start + LINE_LENGTH)
@@ -96,18 +107,14 @@ def indent_of(line: str) -> int:
 
 
 def dedented(line: str, cells: int) -> str:
-    """A line without up to `cells` spaces at its start."""
+    """Remove up to `cells` leading spaces from a line."""
     return line[min(indent_of(line), cells) :]
 
 
-def align_of(cell: str) -> str:
-    match cell.startswith(":"), cell.endswith(":"):
-        case True, True:
-            return "center"
-        case False, True:
-            return "right"
-        case _:
-            return "left"
+def _columns(row: str) -> int:
+    """Return the number of cells in a table row. `\\|` stands for a literal bar."""
+    inner = row.strip().removeprefix("|").removesuffix("|")
+    return len(re.findall(r"(?<!\\)\|", inner)) + 1
 
 
 CODE_LINES: Final = 40
@@ -115,87 +122,93 @@ LIST_ITEMS: Final = 12
 LIST_LINES: Final = 60
 TABLE_ROWS: Final = 24
 TEXT_LINES: Final = 40
-"""Where a fence, list, table, and a paragraph or quote is cut: a piece should be about a screen."""
+"""Maximum number of lines, items or rows in a piece, about one screen."""
 CHARACTERS: Final = 8_000
-"""Where a piece of long lines is cut: a screen or two of them."""
+"""Maximum number of characters in a piece with long lines, about one or two screens."""
 
 
 @dataclass(slots=True)
-class _List:
-    """A list that is open: where its markers and its items' text stand, and how far it has counted."""
+class _OpenList:
+    """A list that has not ended yet.
 
-    sign: str
+    `base` is the column of the list's markers, `content` the column of its text.
+    """
+
     base: int
     content: int
     number: int | None
-    items: int = 0
+    """Number of the next item; None if the list has no numbers."""
+
+    def has_item(self, line: str) -> bool:
+        """Whether a line starts an item of this list, and not of a list nested inside an item."""
+        if not self.base <= indent_of(line) < self.content:
+            return False
+        return ITEM.match(line[self.base :]) is not None and not RULE.match(line)
 
 
-_Kind = Literal["", "text", "list", "quote", "table", "fence", "indented"]
+_Kind = Literal["", "text", "list", "quote", "table", "fence"]
 
 
 @dataclass(slots=True)
 class Cutter:
-    """Takes text, gives finished pieces; the open one can be looked at at any time."""
+    """Takes text in parts, and returns the finished pieces.
+
+    `open` returns the unfinished pieces.
+    """
 
     _partial: str = ""
     _kind: _Kind = ""
     _lines: list[str] = field(default_factory=list)
-    _base: int = 0  # cells all lines of the open piece are indented by
+    _base: int = 0  # common indent of the open piece, in cells
     _gap: bool = False  # of the open piece
-    _blank: bool = False  # a blank line came last
+    _blank: bool = False  # whether the last line was blank
     _number: int | None = None  # of the first item of the open list piece
     _items: int = 0  # of the open list piece
-    _lists: list[_List] = field(default_factory=list)  # from the outermost to the one the last line was in
+    _lists: list[_OpenList] = field(default_factory=list)  # outermost first
     _fence_sign: str = ""
-    _fence: Fence = field(default_factory=lambda: Fence(""))  # all lines of the open code so far
-    _fence_gaps: list[bool] = field(default_factory=list)  # of the pieces it is cut into
-    _code_blanks: int = 0  # blank lines that are code if more of it follows
-    _aligns: tuple[str, ...] = ()
-    _sample: tuple[str, ...] = ()  # of a table that is cut
-    _count: int = 0  # pieces finished so far
-    _done: dict[int, Piece] = field(default_factory=dict)  # those not given yet
+    _fence: Fence = field(default_factory=lambda: Fence(""))
+    _sample: tuple[str, ...] = ()  # of a table that is split into several pieces
+    _done: list[MarkdownPiece] = field(default_factory=list)  # not returned yet
     _first: bool = True
 
-    def feed(self, text: str) -> dict[int, Piece]:
-        """More text. Gives the pieces finished by it with their numbers, counted from 0. When code that was
-        cut in pieces ends, and is short enough to be coloured as a whole, they are given once more."""
-        *whole, partial = (self._partial + text).split("\n")
-        for line in whole:
+    def feed(self, text: str) -> list[MarkdownPiece]:
+        """Add text, and return the pieces that it completes."""
+        *full_lines, partial = (self._partial + text).split("\n")
+        for line in full_lines:
             self._physical(line)
         *parts, self._partial = parts_of(partial)
         for part in parts:
             self._take_clean(part)
-        return self._given()
+        return self._take_done()
 
-    def close(self) -> dict[int, Piece]:
-        """The end of the text: the pieces that were still open."""
+    def close(self) -> list[MarkdownPiece]:
+        """End the text, and return the pieces that were still unfinished."""
         if self._partial:
             self._physical(self._partial)
             self._partial = ""
         self._finish()
-        return self._given()
+        return self._take_done()
 
-    def open(self) -> dict[int, Piece]:
-        """The pieces still open, as they would be if the text ended here: mostly one."""
-        partial = clean(self._partial.removesuffix("\r"))
-        if self._kind == "fence":
-            lines = list(self._lines)
-            if partial and not partial.lstrip().startswith(self._fence_sign[0]):
-                lines.append(dedented(partial, self._base))
-            return {self._count: Piece(_plain(lines or [""]), self._base, self._gap)}
+    def open(self) -> list[MarkdownPiece]:
+        """Return the unfinished pieces, usually one, as if the text ended here.
+
+        The code in them is not highlighted.
+        """
         ahead = copy(self)
-        ahead._lines, ahead._done, ahead._lists = list(self._lines), {}, [copy(each) for each in self._lists]
-        ahead._fence, ahead._fence_gaps = _plain(self._lines).fence, []  # of indented code only the tail
+        ahead._lines = list(self._lines)
+        ahead._lists = list(map(copy, self._lists))
+        ahead._fence = Fence("", list(self._lines))
+        ahead._done = []
+        partial = clean(self._partial.removesuffix("\r"))
         if not UNDECIDED.match(partial):
             for line in partial.split("\n"):
                 ahead._take(line)
         ahead._finish()
         return ahead._done
 
-    def _given(self) -> dict[int, Piece]:
-        done, self._done = self._done, {}
-        return dict(sorted(done.items()))
+    def _take_done(self) -> list[MarkdownPiece]:
+        done, self._done = self._done, []
+        return done
 
     def _physical(self, line: str) -> None:
         *parts, last = parts_of(line)
@@ -216,173 +229,169 @@ class Cutter:
             self._at_blank()
         else:
             self._at_text(line)
+            self._blank = False
 
     def _at_blank(self) -> None:
-        if self._kind == "list":
-            if not self._blank:  # several are one: a list that ends in them is looked at again with each
-                self._lines.append("")
-        elif self._kind == "indented":
-            self._code_blanks += 1
-        else:
+        if self._kind != "list":
             self._finish()
+        elif not self._blank:  # only the first of several blank lines is kept
+            self._lines.append("")
         self._blank = True
 
     def _at_text(self, line: str) -> None:
         indent = indent_of(line)
-        if self._kind == "list":
-            self._in_list(line, indent)
-        elif self._kind and indent < self._base:
-            self._finish()
-            self._begin(line)
-        elif self._kind == "":
-            self._begin(line)
-        else:
-            inner = line[self._base :]
-            match self._kind:
-                case "text":
-                    self._in_text(line, inner)
-                case "quote" if QUOTE.match(inner) and not self._is_full(TEXT_LINES):
+        inner = line[self._base :]
+        match self._kind:
+            case "list":
+                self._in_list(line, indent)
+            case "text" if indent >= self._base:
+                self._in_text(line, inner)
+            case "table" if indent >= self._base and _continues_table(inner):
+                self._in_table(inner)
+            case "quote" if indent >= self._base and QUOTE.match(inner):
+                if self._is_full(TEXT_LINES):
+                    self._begin_next(line, joined=True)
+                else:
                     self._lines.append(inner)
-                case "table" if "|" in inner and not QUOTE.match(inner):
-                    self._in_table(inner)
-                case "indented" if indent - self._base >= 4:
-                    self._in_indented(inner)
-                case _:
-                    again = self._kind == "quote" and QUOTE.match(inner) is not None
-                    self._finish()
-                    self._begin(line, joined=again)
-        self._blank = False
+            case _:
+                self._begin_next(line)
 
-    def _begin(self, line: str, *, joined: bool = False) -> None:
-        """The first line of a piece. An interrupted list continues where the line stands inside an item."""
-        indent = indent_of(line)
-        lists = self._lists
-        while lists and indent < lists[-1].content and not self._is_item_of(line, lists[-1]):
-            lists.pop()
-        base = 0
-        if lists:
-            base = lists[-1].content if indent >= lists[-1].content else lists[-1].base
-            if indent - base >= 4 and ITEM.match(line.lstrip(" ")):
-                base = indent  # a nested list whose outer one was cut off
-        inner = line[base:]
-        self._base = base
-        self._gap = not self._first and not joined and (self._blank or HEADING.match(inner) is not None)
+    def _begin_next(self, line: str, *, joined: bool = False) -> None:
+        """Complete the open piece, and begin a piece with this line.
+
+        The piece is inside the list item that matches the line's indent.
+        """
+        self._finish()
+        self._base = self._base_of(line)
+        inner = line[self._base :]
+        is_separate = self._blank or HEADING.match(inner) is not None
+        self._gap = is_separate and not self._first and not joined
         self._first = False
-        if match := FENCE.match(inner):
+        if fence := FENCE.match(inner):
             self._kind = "fence"
             self._base += indent_of(inner)
-            self._fence_sign = match[1]
-            self._fence = Fence(match[2].strip().split(" ")[0].strip("{}.").lower())
-            self._fence_gaps = []
-        elif HEADING.match(inner) or RULE.match(inner):
-            self._kind = "text"
-            self._lines = [inner]
+            self._fence_sign = fence[1]
+            self._fence = Fence(fence[2].strip().split(" ")[0].strip("{}.").lower())
+            return
+        self._kind = "text"
+        self._lines = [inner]
+        if HEADING.match(inner) or RULE.match(inner):
             self._finish()
-        elif match := ITEM.match(inner):
-            self._begin_list(inner, match)
+        elif item := ITEM.match(inner):
+            self._begin_list(line, item)
         elif QUOTE.match(inner):
-            self._kind, self._lines = "quote", [inner]
-        elif inner.startswith("    "):
-            self._kind, self._fence, self._fence_gaps, self._code_blanks = "indented", Fence(""), [], 0
-            self._in_indented(inner)
-        else:
-            self._kind, self._lines = "text", [inner]
+            self._kind = "quote"
+
+    def _base_of(self, line: str) -> int:
+        """Return the column at which the content of a line begins, and forget the lists that it ends."""
+        indent = indent_of(line)
+        lists = self._lists
+        while lists and indent < lists[-1].content and not lists[-1].has_item(line):
+            lists.pop()
+        if not lists:
+            return 0
+        base = lists[-1].content if indent >= lists[-1].content else lists[-1].base
+        if indent - base >= 4 and ITEM.match(line.lstrip(" ")):
+            return indent  # a nested list whose outer list was cut off
+        return base
 
     def _in_text(self, line: str, inner: str) -> None:
+        is_delimiter = (
+            DELIMITER.match(inner)
+            and "|" in self._lines[-1]
+            and _columns(inner) == _columns(self._lines[-1])
+        )
         if UNDERLINE.match(inner):
             self._lines.append(inner)
             self._finish()
-        elif (
-            DELIMITER.match(inner)
-            and len(split_row(inner)) == len(split_row(self._lines[-1]))
-            and "|" in self._lines[-1]
-        ):
-            head = self._lines.pop()
-            if self._lines:
-                self._finish()
-                self._gap = False
-            self._kind, self._lines, self._sample = "table", [head], ()
-            self._aligns = tuple(map(align_of, split_row(inner)))
+        elif is_delimiter:
+            self._begin_table(inner)
         elif self._interrupts(inner):
-            self._finish()
-            self._begin(line)
+            self._begin_next(line)
         elif self._is_full(TEXT_LINES):
-            self._finish()
-            self._begin(line, joined=True)
+            self._begin_next(line, joined=True)
         else:
             self._lines.append(inner)
 
     def _is_full(self, lines: int) -> bool:
-        """Whether the open piece holds so many lines, or about as much in fewer."""
+        """Whether the open piece has at least this many lines, or `CHARACTERS` characters."""
         return len(self._lines) >= lines or sum(map(len, self._lines)) >= CHARACTERS
 
     def _interrupts(self, inner: str) -> bool:
-        """Whether a line ends a paragraph without a blank line between."""
-        if FENCE.match(inner) or HEADING.match(inner) or RULE.match(inner) or QUOTE.match(inner):
+        """Whether this line ends a paragraph even without a blank line before it."""
+        if any(pattern.match(inner) for pattern in _BEGINNINGS):
             return True
-        match = ITEM.match(inner)
+        item = ITEM.match(inner)
         return (
-            match is not None
-            and match.end() < len(inner.rstrip())
-            and (match[3] is None or int(match[3]) == 1)
+            item is not None
+            and item.end() < len(inner.rstrip())
+            and (item[3] is None or int(item[3]) == 1)
         )
 
+    # --- Tables ---------------------------------------------------------------------------------------
+
+    def _begin_table(self, delimiter: str) -> None:
+        """Begin a table. The last line so far is its header row."""
+        base, gap = self._base, self._gap
+        head = self._lines.pop()
+        if self._lines:
+            self._finish()
+            gap = False
+        self._kind = "table"
+        self._base, self._gap = base, gap
+        self._lines = [head, delimiter]
+        self._sample = ()
+
     def _in_table(self, inner: str) -> None:
+        if self._is_full(TABLE_ROWS):
+            self._add(self._newest_rows())
+            self._lines = []
+            self._gap = False
         self._lines.append(inner)
-        if len(self._lines) > TABLE_ROWS:
-            base = self._base
-            self._finish(keep_table=True)
-            self._kind, self._base, self._gap = "table", base, False
+
+    def _newest_rows(self) -> TableRows:
+        if self._sample:
+            return TableRows(self._sample, tuple(self._lines))
+        self._sample = tuple(self._lines)
+        return TableRows(self._sample)
 
     # --- Lists ----------------------------------------------------------------------------------------
 
-    def _begin_list(self, inner: str, match: re.Match[str]) -> None:
-        if not self._lists or not self._is_item_of(" " * self._base + inner, self._lists[-1]):
-            content = match.end() if match[5] else len(match[1]) + len(match[2]) + 1
-            number = int(match[3]) if match[3] else None
-            self._lists.append(_List(match[4] or match[2], self._base, self._base + content, number))
-        self._next_piece(self._lists[-1])
-        self._next_item(inner)
-
-    def _next_piece(self, of: _List) -> None:
-        self._kind, self._base = "list", of.base
-        self._number = None if of.number is None else of.number + of.items
+    def _begin_list(self, line: str, item: re.Match[str]) -> None:
+        if not self._lists or not self._lists[-1].has_item(line):
+            content = item.end() if item[5] else len(item[1]) + len(item[2]) + 1
+            number = int(item[3]) if item[3] else None
+            self._lists.append(_OpenList(self._base, self._base + content, number))
+        self._kind = "list"
+        self._number = self._lists[-1].number
         self._items = 0
+        self._count_item()
 
-    def _next_item(self, inner: str) -> None:
-        self._lists[-1].items += 1
+    def _count_item(self) -> None:
+        now = self._lists[-1]
         self._items += 1
-        self._lines.append(inner)
-
-    def _is_item_of(self, line: str, of: _List) -> bool:
-        """Whether a line starts an item of this list: same kind of marker, not inside an item."""
-        if not of.base <= indent_of(line) < of.content:
-            return False
-        match = ITEM.match(line[of.base :])
-        return match is not None and (match[4] or match[2]) == of.sign and not RULE.match(line)
+        if now.number is not None:
+            now.number += 1
 
     def _in_list(self, line: str, indent: int) -> None:
         now = self._lists[-1]
         inner = line[self._base :] if indent >= self._base else line.lstrip(" ")
-        if self._is_item_of(line, now):
-            if self._items >= LIST_ITEMS or self._is_full(LIST_LINES):
-                blank = self._blank
-                self._finish()
-                self._next_piece(now)
-                self._gap = blank
-            self._next_item(inner)
+        is_item = now.has_item(line)
+        if is_item:
+            ends = self._items >= LIST_ITEMS or self._is_full(LIST_LINES)
         elif indent >= now.content:
-            nested = ITEM.match(line.lstrip(" ")) is not None
-            if FENCE.match(line[now.content :]) or self._is_full(LIST_LINES if nested else 2 * LIST_LINES):
-                self._finish()
-                self._begin(line)
-            else:
-                self._lines.append(inner)
-        elif self._blank or ITEM.match(inner) or self._interrupts(inner) or self._is_full(2 * LIST_LINES):
-            self._finish()
-            self._begin(line)
-        else:
-            self._lines.append(inner)  # a paragraph may go on without its indent
+            is_nested = ITEM.match(line.lstrip(" ")) is not None
+            is_full = self._is_full(LIST_LINES if is_nested else 2 * LIST_LINES)
+            ends = is_full or FENCE.match(line[now.content :]) is not None
+        else:  # a paragraph may continue without its indent
+            begins = ITEM.match(inner) is not None or self._interrupts(inner)
+            ends = self._blank or begins or self._is_full(2 * LIST_LINES)
+        if ends:
+            self._begin_next(line)
+            return
+        self._lines.append(inner)
+        if is_item:
+            self._count_item()
 
     # --- Fences ---------------------------------------------------------------------------------------
 
@@ -396,20 +405,13 @@ class Cutter:
             self._finish()
             self._blank = False
             return
-        self._take_code(dedented(line, self._base))
-
-    def _in_indented(self, inner: str) -> None:
-        for blank in [""] * self._code_blanks:
-            self._take_code(blank)
-        self._code_blanks = 0
-        self._take_code(inner[4:])
-
-    def _take_code(self, line: str) -> None:
-        """One more line of code. A full piece is coloured by what has come so far."""
         if len(self._lines) >= CODE_LINES:
             self._add(self._newest_code())
-            self._fence_gaps.append(self._gap)
-            self._lines, self._gap = [], False
+            self._lines = []
+            self._gap = False
+        self._take_code(dedented(line, self._base))
+
+    def _take_code(self, line: str) -> None:
         self._lines.append(line)
         self._fence.source.append(line)
 
@@ -417,61 +419,42 @@ class Cutter:
         stop = len(self._fence.source)
         return Code(self._fence, stop - len(self._lines), stop)
 
-    def _end_code(self) -> None:
-        """The last piece; and all, where they are coloured as a whole now."""
-        if not self._lines:
-            self._lines = [""]
-            self._fence.source.append("")
-        self._fence_gaps.append(self._gap)
-        self._add(self._newest_code())
-        if not self._fence.close():
-            return
-        first = self._count - len(self._fence_gaps)
-        for number, gap in enumerate(self._fence_gaps):
-            start = number * CODE_LINES
-            content = Code(self._fence, start, min(start + CODE_LINES, len(self._fence.source)))
-            self._done[first + number] = Piece(content, self._base, gap)
-
     # --- Ends -----------------------------------------------------------------------------------------
 
-    def _finish(self, keep_table: bool = False) -> None:
-        """The open piece is complete."""
-        kind, self._kind = self._kind, ""
-        lines = self._lines
-        match kind:
+    def _finish(self) -> None:
+        """Complete the open piece."""
+        match self._kind:
             case "":
                 return
-            case "fence" | "indented":
-                self._end_code()
+            case "fence":
+                if not self._lines:
+                    self._take_code("")
+                self._add(self._newest_code())
             case "table":
-                if not self._sample:
-                    self._sample = tuple(lines)
-                    self._add(Table(self._sample, self._aligns, self._sample, head=True))
-                elif lines:
-                    self._add(Table(self._sample, self._aligns, tuple(lines), head=False))
-                if not keep_table:
-                    self._sample = ()
-            case _:
-                while lines and not lines[-1]:
-                    lines.pop()
-                self._add(Prose("\n".join(lines), self._number if kind == "list" else None))
-        self._lines, self._base, self._gap = [], 0, False
+                self._add(self._newest_rows())
+            case kind:
+                source = "\n".join(self._lines).rstrip("\n")
+                self._add(Prose(source, self._number if kind == "list" else None))
+        self._kind = ""
+        self._lines = []
+        self._base = 0
+        self._gap = False
 
     def _add(self, content: Content) -> None:
-        self._done[self._count] = Piece(content, self._base, self._gap)
-        self._count += 1
+        self._done.append(MarkdownPiece(content, self._base, self._gap))
 
 
-def _plain(lines: list[str]) -> Code:
-    """Code that is not coloured yet."""
-    fence = Fence("")
-    fence.source += lines
-    return Code(fence, 0, len(lines))
+_BEGINNINGS: Final = (FENCE, HEADING, RULE, QUOTE)
+"""Patterns of the lines that end a paragraph or a table, apart from list items."""
 
 
-def pieces(text: str) -> list[Piece]:
-    """The pieces of a whole answer."""
+def _continues_table(inner: str) -> bool:
+    """Whether a line is a row of the table above it."""
+    begins = any(pattern.match(inner) for pattern in (*_BEGINNINGS, ITEM))
+    return "|" in inner and not begins and indent_of(inner) < 4
+
+
+def pieces(text: str) -> list[MarkdownPiece]:
+    """Split a complete response into pieces."""
     cutter = Cutter()
-    done = cutter.feed(text)
-    done.update(cutter.close())
-    return [done[number] for number in sorted(done)]
+    return cutter.feed(text) + cutter.close()

@@ -1,6 +1,7 @@
-"""Diffs: ours, and those of agents that number the lines. One component draws them, wherever they stand.
+"""Parses and draws unified diffs, including those of agents that number the lines.
 
-Laid out at once, coloured when they are looked at: no frame may wait for thousands of lines.
+The layout is computed at once. Lines are highlighted only when they become visible, so that thousands of
+lines do not delay a frame.
 """
 
 import re
@@ -14,39 +15,45 @@ from typing import Final, Literal, NamedTuple
 
 from textual.strip import Strip
 
-from foldline.context.harmless import BLANKS, FLOOD, clean_code, nothing_hidden
+from foldline.text.harmless import BLANKS, FLOOD, clean_code, nothing_hidden
 from foldline.tui.blocks.block import MIN_WIDTH, Block, LaterStrips
 from foldline.tui.blocks.cells import Span, chop, slice_spans, to_strip, width_of
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.styles import Styles
 
 BESIDE: Final = 136
-"""Cells from which the old lines stand beside the new ones: what a frame leaves of 140 columns."""
+"""Minimum width, in cells, at which a diff is shown side by side.
+
+A terminal with 140 columns has this width inside the frame.
+"""
 SHORT: Final = 12
-"""Lines up to which a diff stands open by itself."""
+"""A diff of at most this many lines is initially expanded."""
 _CHUNK: Final = 20
-"""Lines that are coloured together, after as many before them: so far back may begin what they are inside
-of. That takes some 4 ms."""
+"""Number of lines highlighted together, which takes about 4 ms.
+
+The same number of lines before them is parsed as context.
+"""
 _BETWEEN: Final = " │ "
 _WORD: Final = re.compile(r"\w+|\s+|.")
 _MOST_WORDS: Final = 200
-"""Words of two lines up to which they are compared: a millisecond."""
+"""Maximum total number of words in two lines that are compared word by word. The comparison takes about 1 ms.
+"""
 
 DiffKind = Literal["old", "new", "same", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a diff: its number in the old file (`old`) or the new one, 0 where nobody knows, and its
-    text."""
+    """A line of a diff."""
 
     kind: DiffKind
     number: int
+    """Line number in the old file if the kind is `old`, otherwise in the new file; 0 if unknown."""
     content: str
     before: int = 0
-    """Its number in the old file, where it is the `same` in both."""
+    """Line number in the old file if the kind is `same`."""
     is_remark: bool = False
-    """Whether the text is said about lines, and is none."""
+    """Whether `content` is a note about lines, such as `120 blank lines`."""
 
 
 SIGNS: Final = {
@@ -60,46 +67,62 @@ _SPELLED: Final = {
     "yml": "yaml", "h": "c", "hpp": "cpp", "cc": "cpp", "mjs": "js", "cjs": "js", "jsx": "js", "mts": "ts",
     "tsx": "ts", "kt": "kotlin", "htm": "html", "svg": "xml", "markdown": "md", "jsonl": "json",
 }  # fmt: skip
-"""Ends of names that are no name of their language."""
+"""Lexer names for those file extensions that are not lexer names themselves."""
 
 
 def language_of(path: str) -> str:
-    """What a file is highlighted as, by its name alone: `Dockerfile` and `a.rs` say it themselves."""
+    """Return the language of a file, based on its extension or name (`Dockerfile`)."""
     name = PurePath(path)
     ending = (name.suffix[1:] or name.name).lower()
     return _SPELLED.get(ending, ending)
 
 
-class _Part(NamedTuple):
-    """Some characters of a line, which fit into a row; the first of them has the line's number and sign."""
+class _LinePart(NamedTuple):
+    """The part of a line that fits on one row.
+
+    The first part of a line is drawn with the line's number and sign.
+    """
 
     line: int
     start: int
     stop: int
 
 
-_Row = tuple[_Part | None, ...]
-"""One part, or an old one and a new one side by side."""
+_Row = tuple[_LinePart | None, ...]
+"""The content of a row: one part, or an old and a new part side by side."""
 
 
 class DiffRows:
-    """The rows of a diff at one width, old and new lines side by side from `beside` cells on."""
+    """The rows of a diff at a given width.
+
+    Old and new lines are shown side by side if `width` is at least `beside` cells.
+    """
 
     def __init__(
-        self, lines: Sequence[DiffLine], width: int, language: str = "", beside: int = BESIDE
+        self,
+        lines: Sequence[DiffLine],
+        width: int,
+        language: str = "",
+        beside: int = BESIDE,
     ) -> None:
         self._lines = lines
         self._language = language
-        self._digits = max((len(str(line.number)) for line in lines if line.number), default=0)
-        self._pairs = list(_paired(lines))
+        self._digits = max(
+            (len(str(line.number)) for line in lines if line.number), default=0
+        )
+        self._pairs = list(_side_by_side(lines))
         self._partners: dict[int, tuple[int, int]] = {}
         for old, new in self._pairs:
             if old is not None and new is not None and old != new:
                 self._partners[old] = self._partners[new] = (old, new)
-        self.is_beside = width >= beside and {"old", "new"} <= {line.kind for line in lines}
-        """Whether old and new lines stand side by side."""
+        self.is_beside = width >= beside and {"old", "new"} <= {
+            line.kind for line in lines
+        }
+        """Whether old and new lines are shown side by side."""
         self._half = (width - len(_BETWEEN)) // 2
-        self._room = max((self._half if self.is_beside else width) - self._digits - 3, MIN_WIDTH)
+        self._room = max(
+            (self._half if self.is_beside else width) - self._digits - 3, MIN_WIDTH
+        )
         below = ((part,) for at in range(len(lines)) for part in self._parts(at))
         self._rows: list[_Row] = list(self._beside() if self.is_beside else below)
         self._colored: dict[int, list[Span]] = {}
@@ -111,15 +134,18 @@ class DiffRows:
         row = self._rows[at]
         if len(row) == 1:
             return self._drawn(row[0], old=False)
-        left = self._drawn(row[0], old=True)
-        blanks = (" " * max(self._half - width_of(left), 0), "deco")
-        return [*left, blanks, (_BETWEEN, "muted deco"), *self._drawn(row[1], old=False)]
+        old = self._drawn(row[0], old=True)
+        blanks = (" " * max(self._half - width_of(old), 0), "deco")
+        return [*old, blanks, (_BETWEEN, "muted deco"), *self._drawn(row[1], old=False)]
 
     def text(self, at: int) -> str:
-        """What a row shows of the lines, with a sign where one begins: blank ones count. Colours nothing."""
+        """Return the text of a row without highlighting. The start of each line is marked `·`."""
         parts = [part for part in self._rows[at] if part is not None]
         lines = self._lines
-        return "".join(f"{'' if p.start else '·'}{lines[p.line].content[p.start : p.stop]}" for p in parts)
+        return "".join(
+            f"{'' if p.start else '·'}{lines[p.line].content[p.start : p.stop]}"
+            for p in parts
+        )
 
     # --- layout -----------------------------------------------------------------------------------------
 
@@ -130,49 +156,67 @@ class DiffRows:
             else:
                 yield from zip_longest(self._parts(old), self._parts(new))
 
-    def _parts(self, at: int | None) -> list[_Part]:
+    def _parts(self, at: int | None) -> list[_LinePart]:
         if at is None:
             return []
         content = self._lines[at].content
         if len(content) <= self._room and content.isascii():
-            return [_Part(at, 0, len(content))]
-        return [_Part(at, *piece) for piece in chop(content, self._room)]
+            return [_LinePart(at, 0, len(content))]
+        return [_LinePart(at, *piece) for piece in chop(content, self._room)]
 
-    def _drawn(self, part: _Part | None, *, old: bool) -> list[Span]:
-        """A part behind its number, as the old file or the new one has it, and sign."""
+    def _drawn(self, part: _LinePart | None, *, old: bool) -> list[Span]:
+        """Draw a part, preceded by its sign and its line number in the old or new file."""
         if part is None:
             return []
         line = self._lines[part.line]
         sign, role = SIGNS[line.kind]
-        number = str((line.before if old and line.kind == "same" else line.number) or "")
+        number = str(
+            (line.before if old and line.kind == "same" else line.number) or ""
+        )
         if part.start:
-            sign, role, number = "↳", "muted", ""
-        head = [(f"{number:>{self._digits}} ", f"{role} deco"), (f"{sign} ", f"{role} deco")]
+            sign, role = "↳", "muted"
+            number = ""
+        head = [
+            (f"{number:>{self._digits}} ", f"{role} deco"),
+            (f"{sign} ", f"{role} deco"),
+        ]
         return [*head, *slice_spans(self._spans(part.line), part.start, part.stop)]
 
-    # --- colours ----------------------------------------------------------------------------------------
+    # --- highlighting -----------------------------------------------------------------------------------
 
     def _spans(self, at: int) -> list[Span]:
-        """A line as styled text."""
+        """Return a line as styled text."""
         if at not in self._colored:
             self._color(at - at % _CHUNK)
         return self._colored[at]
 
     def _color(self, start: int) -> None:
-        """Colour some lines: the old file is one text, the new one another."""
-        lines, within = self._lines, range(max(start - _CHUNK, 0), min(start + _CHUNK, len(self._lines)))
+        """Highlight a chunk of lines.
+
+        The lines of the old file and of the new file are highlighted separately.
+        """
+        lines = self._lines
+        chunk = range(max(start - _CHUNK, 0), min(start + _CHUNK, len(lines)))
         for other in ("new", "old"):
-            code = [at for at in within if lines[at].kind not in ("skip", other) and not lines[at].is_remark]
+            code = [
+                at
+                for at in chunk
+                if lines[at].kind not in ("skip", other) and not lines[at].is_remark
+            ]
             if code and code[-1] >= start:
                 spans = highlighted([lines[at].content for at in code], self._language)
-                shown = (pair for pair in zip(code, spans, strict=True) if pair[0] >= start)
+                shown = (
+                    pair for pair in zip(code, spans, strict=True) if pair[0] >= start
+                )
                 self._colored |= {at: self._marked(at, line) for at, line in shown}
-        for at in range(start, within.stop):
+        for at in range(start, chunk.stop):
             self._colored.setdefault(at, [(lines[at].content, "muted")])
 
     def _marked(self, at: int, spans: list[Span]) -> list[Span]:
-        """A line with the words marked that its other side does not have. Without a language all of it is in
-        the colour of its kind."""
+        """Underline the words that differ from the other side.
+
+        If the language is unknown, the entire line has the colour of its kind.
+        """
         line = self._lines[at]
         _, role = SIGNS[line.kind]
         if not self._language:
@@ -182,7 +226,9 @@ class DiffRows:
         if at not in self._partners:
             return spans
         old, new = self._partners[at]
-        changed = changed_words(self._lines[old].content, self._lines[new].content)[at == new]
+        changed = changed_words(self._lines[old].content, self._lines[new].content)[
+            at == new
+        ]
         for start, stop in changed:
             after = slice_spans(spans, stop, len(line.content))
             word = (line.content[start:stop], f"{role} underline")
@@ -190,8 +236,8 @@ class DiffRows:
         return spans
 
 
-def _paired(lines: Sequence[DiffLine]) -> Iterator[tuple[int | None, int | None]]:
-    """The lines as they stand side by side: within a change the first old one beside the first new one."""
+def _side_by_side(lines: Sequence[DiffLine]) -> Iterator[tuple[int | None, int | None]]:
+    """Yield the indexes of the old and new lines that are shown side by side."""
     at = 0
     while at < len(lines):
         if lines[at].kind in ("same", "skip"):
@@ -200,17 +246,25 @@ def _paired(lines: Sequence[DiffLine]) -> Iterator[tuple[int | None, int | None]
             continue
         new = _end(lines, at, "old")
         end = _end(lines, new, "new")
-        yield from _beside_each_other(lines, range(at, new), range(new, end))
+        yield from _change_pairs(lines, range(at, new), range(new, end))
         at = end
 
 
-def _beside_each_other(
+def _change_pairs(
     lines: Sequence[DiffLine], old: range, new: range
 ) -> Iterator[tuple[int | None, int | None]]:
-    """The first old line beside the first new one; the last beside the last, where those are more alike."""
+    """Pair the old and new lines of one change.
+
+    The lines are aligned at the top or, if more words match that way, at the bottom.
+    """
     least = min(len(old), len(new))
-    first, last = zip(old, new, strict=False), zip(old[-least:], new[-least:], strict=False)
-    if len(old) == len(new) or not least or _alike(lines, first) >= _alike(lines, last):
+    from_start = zip(old, new, strict=False)
+    from_end = zip(old[-least:], new[-least:], strict=False)
+    if (
+        len(old) == len(new)
+        or not least
+        or _common_words(lines, from_start) >= _common_words(lines, from_end)
+    ):
         yield from zip_longest(old, new)
         return
     yield from ((at, None) for at in old[:-least])
@@ -218,14 +272,20 @@ def _beside_each_other(
     yield from zip(old[-least:], new[-least:], strict=True)
 
 
-def _alike(lines: Sequence[DiffLine], pairs: Iterable[tuple[int, int]]) -> int:
-    """How many words the first few of these lines share."""
-    words = (map(set, (_WORD.findall(lines[at].content) for at in pair)) for pair in islice(pairs, _CHUNK))
+def _common_words(lines: Sequence[DiffLine], pairs: Iterable[tuple[int, int]]) -> int:
+    """Count the words that the first few pairs of lines have in common."""
+    words = (
+        map(set, (_WORD.findall(lines[at].content) for at in pair))
+        for pair in islice(pairs, _CHUNK)
+    )
     return sum(len(set.intersection(*both)) for both in words)
 
 
 def _end(lines: Sequence[DiffLine], at: int, kind: DiffKind) -> int:
-    """Where the lines of this kind end that begin here."""
+    """Return the index at which the run of lines of this kind ends.
+
+    The run begins at index `at`.
+    """
     while at < len(lines) and lines[at].kind == kind:
         at += 1
     return at
@@ -236,7 +296,10 @@ _Places = tuple[tuple[int, int], ...]
 
 @lru_cache(maxsize=1_024)
 def changed_words(old: str, new: str) -> tuple[_Places, _Places]:
-    """Where two lines have words that the other has not; nowhere, where they hardly share any."""
+    """Return the character ranges of the words that differ, in `old` and in `new`.
+
+    Both results are empty if the lines have little in common.
+    """
     before, after = _WORD.findall(old), _WORD.findall(new)
     if len(before) + len(after) > _MOST_WORDS:
         return (), ()
@@ -250,22 +313,30 @@ def changed_words(old: str, new: str) -> tuple[_Places, _Places]:
 
 
 def _gaps(words: Sequence[str], same: Sequence[tuple[int, int]]) -> _Places:
-    """The characters between the words that are the same."""
+    """Return the character ranges between the matching words."""
     place = list(accumulate(map(len, words), initial=0))
     ends = pairwise([(0, 0), *same])
-    return tuple((place[end], place[start]) for (_, end), (start, _) in ends if end < start)
+    return tuple(
+        (place[end], place[start]) for (_, end), (start, _) in ends if end < start
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiffBlock(Block):
-    """A unified diff: `118 − old`, `118 + new`, in the colours of what `path` says it is."""
+    """A unified diff with line numbers, highlighted in the language of `path`.
+
+    A line looks like `118 − old` or `118 + new`.
+    """
 
     lines: tuple[DiffLine, ...]
     path: str = ""
-    beside: int = BESIDE
+    side_by_side_from: int = BESIDE
+    """Minimum width, in cells, at which the diff is shown side by side."""
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        rows = DiffRows(self.lines, width, language_of(self.path), self.beside)
+        rows = DiffRows(
+            self.lines, width, language_of(self.path), self.side_by_side_from
+        )
         return LaterStrips(len(rows), lambda at: to_strip(rows[at], styles))
 
     def estimate(self, width: int) -> int:
@@ -277,24 +348,37 @@ class DiffBlock(Block):
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _NUMBERED: Final = re.compile(r"([ +-]) *(\d+)[| ](.*)$")
-"""`- 87 old` or `-446|old`: sign, number, text."""
+"""Matches a numbered line of a diff, as sign, line number and text: `- 87 old` or `-446|old`."""
 
 
 def lines_of_diff(text: str) -> Iterator[DiffLine]:
-    """The lines of a diff with their numbers, clean; file heads are left out."""
+    """Parse, sanitise and number the lines of a diff. File headers are left out."""
     lines = [clean_code(line) for line in text.rstrip("\n").split("\n")]
-    changes = [line for line in lines if line[:1] in "+-" and not line.startswith(("--- ", "+++ "))]
-    if changes and all(map(_NUMBERED.match, changes)) and not any(map(_HUNK.match, lines)):
+    changes = [
+        line
+        for line in lines
+        if line[:1] in "+-" and not line.startswith(("--- ", "+++ "))
+    ]
+    if (
+        changes
+        and all(map(_NUMBERED.match, changes))
+        and not any(map(_HUNK.match, lines))
+    ):
         return _numbered(lines)
     return _counted(lines)
 
 
 def lines_of_our_diff(text: str) -> Iterator[DiffLine]:
-    """The lines of a diff that a tool of ours made and somebody is to approve: nothing in them is hidden, or
-    taken for a number; floods of blank lines are counted."""
+    """Parse a diff made by our own tools that the user has to approve.
+
+    Invisible characters are made visible, and numbers at the start of the text are not taken for line
+    numbers. A long run of blank lines is replaced with the number of lines.
+    """
     lines = _counted([nothing_hidden(line) for line in text.rstrip("\n").split("\n")])
-    for (_, is_blank), found in groupby(lines, lambda line: (line.kind, not line.content.strip(BLANKS))):
-        run = list(found)
+    for (_, is_blank), group in groupby(
+        lines, lambda line: (line.kind, not line.content.strip(BLANKS))
+    ):
+        run = list(group)
         if is_blank and len(run) >= FLOOD:
             yield replace(run[0], content=f"{len(run):,} blank lines", is_remark=True)
         else:
@@ -311,7 +395,7 @@ def _numbered(lines: list[str]) -> Iterator[DiffLine]:
 
 
 def _counted(lines: list[str]) -> Iterator[DiffLine]:
-    """Numbers from the hunk heads; without one they count from 1."""
+    """Number the lines according to the hunk headers, or from 1 if there are no headers."""
     old = new = 1
     hunks = 0
     for line in lines:
@@ -321,7 +405,9 @@ def _counted(lines: list[str]) -> Iterator[DiffLine]:
             if hunks:
                 yield DiffLine("skip", 0, "")
             hunks += 1
-        elif sign == "\\" or (not hunks and line.startswith(("--- ", "+++ ", "diff ", "index "))):
+        elif sign == "\\" or (
+            not hunks and line.startswith(("--- ", "+++ ", "diff ", "index "))
+        ):
             continue
         elif sign == "-":
             yield _line(sign, old, line[1:])
@@ -333,14 +419,14 @@ def _counted(lines: list[str]) -> Iterator[DiffLine]:
 
 
 def _line(sign: str, number: int, content: str, before: int = 0) -> DiffLine:
-    kind: DiffKind = "old" if sign == "-" else "new" if sign == "+" else "same"
-    return DiffLine(kind, number, content, before)
+    kinds: dict[str, DiffKind] = {"-": "old", "+": "new"}
+    return DiffLine(kinds.get(sign, "same"), number, content, before)
 
 
 _NEW_FILE: Final = re.compile(r"(?:(?!@@|\+\+\+ ).*\n)*\+\+\+ (?:b/)?(.+)")
 
 
 def path_in(text: str) -> str:
-    """The file that the head of a diff names; empty where it has none."""
-    head = _NEW_FILE.match(text)
-    return head[1] if head is not None else ""
+    """Return the path of the new file from a diff's header, or an empty string."""
+    header = _NEW_FILE.match(text)
+    return header[1] if header is not None else ""

@@ -1,6 +1,7 @@
-"""Links that the terminal opens (OSC 8): addresses in a text, and paths. What is shown is what is linked.
+"""Terminal hyperlinks (OSC 8) for addresses and file paths.
 
-A word of a span's style says so, `link=ADDRESS` or `path=PATH#LINE`: it is drawn as it was without.
+A link is a word in a span's style, `link=ADDRESS` or `path=PATH#LINE`. It does not change the appearance of
+the span.
 """
 
 import re
@@ -10,46 +11,66 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 _IN = r"A-Za-z0-9\-._~:/?#@!$&*+,;=%"
-_ADDRESS: Final = re.compile(rf"https?://(?:[{_IN}]|\([{_IN}]*\))*(?:[A-Za-z0-9\-_~/#@$&*+=%]|\([{_IN}]*\))")
-"""Characters of RFC 3986; the punctuation behind an address is the sentence's."""
+_ADDRESS: Final = re.compile(
+    rf"https?://(?:[{_IN}]|\([{_IN}]*\))*(?:[A-Za-z0-9\-_~/#@$&*+=%]|\([{_IN}]*\))"
+)
+"""Matches a web address (RFC 3986), without the punctuation that follows an address in a sentence."""
 _LONGEST: Final = 2_000
-"""Characters; longer ones are dropped by terminals."""
+"""Maximum length of an address, in characters. Terminals ignore longer ones."""
 
 
 def linked(text: str, style: str) -> list[tuple[str, str]]:
-    """Clean text as spans, its addresses linked to themselves."""
+    """Convert sanitised text to spans, linking the addresses in the text."""
     if "://" not in text:
         return [(text, style)]
-    spans, at = [], 0
-    for found in _ADDRESS.finditer(text):
-        if len(found[0]) <= _LONGEST:
-            spans += [(text[at : found.start()], style), (found[0], f"{style} link={found[0]}")]
-            at = found.end()
-    return [span for span in (*spans, (text[at:], style)) if span[0]]
+    spans = []
+    at = 0
+    for match in _ADDRESS.finditer(text):
+        address = match[0]
+        if len(address) <= _LONGEST:
+            spans += [
+                (text[at : match.start()], style),
+                (address, f"{style} link={address}"),
+            ]
+            at = match.end()
+    spans.append((text[at:], style))
+    return [span for span in spans if span[0]]
 
 
 def to_file(path: str, style: str, line: int | str = "") -> str:
-    """The style of what names a file, linked to it."""
+    """Return the style with an added link to a file."""
     return f"{style} path={quote(path, errors='replace')}#{line}"
 
 
 class FileLinks(NamedTuple):
-    """How files are addressed: the host says whose they are, at the other end of ssh as well."""
+    """Builds `file://` addresses.
+
+    The addresses contain the host name, which makes them work over SSH as well.
+    """
 
     host: str
     folder: str
     with_lines: bool
-    """Whether the terminal takes a line behind the path; to others it would be part of the name."""
+    """Whether the terminal supports `#LINE` after the path."""
 
     def address(self, path: str) -> str:
-        """The address of a `PATH#LINE` as `to_file` writes it."""
+        """Convert a `PATH#LINE` from `to_file` to an address."""
         path, _, line = path.partition("#")
-        whole = path if path.startswith("/") else f"{self.folder}/{path}"
-        return f"file://{self.host}{whole}{f'#{line}' if line and self.with_lines else ''}"
+        if not path.startswith("/"):
+            path = f"{self.folder}/{path}"
+        anchor = f"#{line}" if line and self.with_lines else ""
+        return f"file://{self.host}{path}{anchor}"
 
 
 def file_links(folder: Path, host: str, environ: Mapping[str, str]) -> FileLinks:
-    """Links to what is named relative to a folder, as this terminal takes them."""
+    """Create a link builder for paths relative to `folder`.
+
+    The links use the syntax that this terminal supports.
+    """
     is_kitty = "KITTY_WINDOW_ID" in environ or environ.get("TERM") == "xterm-kitty"
     is_iterm = "iTerm" in environ.get("LC_TERMINAL", environ.get("TERM_PROGRAM", ""))
-    return FileLinks(quote(host), quote(str(folder.absolute()), errors="replace"), is_kitty or is_iterm)
+    return FileLinks(
+        quote(host),
+        quote(str(folder.absolute()), errors="replace"),
+        is_kitty or is_iterm,
+    )

@@ -1,18 +1,18 @@
-"""Answers as blocks: Markdown in pieces of about a screen, parsed when they are drawn, whole or still coming.
+"""Draws Markdown responses, complete or streamed, as blocks of about one screen.
 
-Drawn as lines of styled text: paragraphs, headings, lists, quotes, tables. No HTML.
+A block is parsed into lines of styled text when it is drawn. HTML is not interpreted but shown as text.
 """
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from textual.strip import Strip
 
-from foldline.context.harmless import clean_line
+from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, Key
 from foldline.tui.blocks.cells import (
     Span,
@@ -23,8 +23,16 @@ from foldline.tui.blocks.cells import (
     width_of,
     wrap_spans,
 )
-from foldline.tui.blocks.code import highlighted
-from foldline.tui.blocks.cutter import Code, Content, Cutter, Piece, Prose, Table, pieces, split_row
+from foldline.tui.blocks.code import highlighted, highlighted_part
+from foldline.tui.blocks.cutter import (
+    Code,
+    Content,
+    Cutter,
+    MarkdownPiece,
+    Prose,
+    TableRows,
+    pieces,
+)
 from foldline.tui.blocks.links import linked
 from foldline.tui.blocks.styles import Styles
 
@@ -36,71 +44,111 @@ if TYPE_CHECKING:
 Line = list[Span]
 
 _LEAST: Final = 8
-"""Deeper nesting than fits is drawn at this width and cropped."""
+"""Minimum width of nested content, in cells. On a narrower screen, the lines are cropped."""
 _BULLETS: Final = "•◦▪"
 _EMPHASIS: Final = {"inline": "", "strong": "bold", "em": "italic", "s": "strike"}
 _BETWEEN: Final = 2
-"""Cells between the columns of a table."""
+"""Number of cells between the columns of a table."""
 
 
 @cache
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    # Reference definitions would vanish from the screen; raw HTML stays text.
-    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["reference"])
+    # "reference" is disabled because link definitions would not be shown. Raw HTML stays text.
+    return (
+        MarkdownIt("commonmark", {"html": False})
+        .enable(["table", "strikethrough"])
+        .disable(["reference"])
+    )
 
 
-def prose_lines(source: str, width: int, *, start: int | None = None, ticks: bool = False) -> list[Line]:
-    """Markdown as lines. `start` overrides the number of the first item where the source is an ordered list;
-    with `ticks`, inline code keeps its backticks (no colour to tell it by)."""
+def prose_lines(
+    source: str, width: int, *, start: int | None = None, ticks: bool = False
+) -> list[Line]:
+    """Draw Markdown as lines of styled text.
+
+    Args:
+        start: The number of the first item, if the source starts inside an ordered list.
+        ticks: Whether inline code keeps its backticks, for terminals without colours.
+    """
     from markdown_it.tree import SyntaxTreeNode
 
     root = SyntaxTreeNode(_parser().parse(source))
     return _Drawer(ticks, start).blocks(root.children, max(width, _LEAST), tight=False)
 
 
-def inline_spans(source: str, style: str = "text", *, ticks: bool = False) -> list[Span]:
-    """One line of inline Markdown, such as a table's cell, as styled text."""
+def table_rows_lines(content: TableRows, width: int, *, ticks: bool) -> list[Line]:
+    """Draw a piece of a table.
+
+    If the parser finds more than a table in it, draw it like any other Markdown.
+    """
     from markdown_it.tree import SyntaxTreeNode
 
-    root = SyntaxTreeNode(_parser().parseInline(source))
-    return _Drawer(ticks, None).inside(root, style)
+    source = "\n".join((*content.sample, *content.rows))
+    root = SyntaxTreeNode(_parser().parse(source))
+    if [node.type for node in root.children] != ["table"]:
+        return prose_lines("\n".join(content.shown), width, ticks=ticks)
+    rows, aligns = _Drawer(ticks, None).rows(root.children[0])
+    sampled = len(content.sample) - 1  # without the delimiter row
+    shown = rows[sampled:] if content.rows else rows
+    widths = table_widths(rows[:sampled])
+    return table_lines(shown, widths, aligns, width, head=not content.rows)
 
 
 def code_lines(lines: Sequence[Sequence[Span]], width: int) -> list[Line]:
-    """Code lines behind a bar; what is too long continues below."""
+    """Draw code with a bar on its left.
+
+    Long lines continue on the next line.
+    """
     bar = ("▏ ", "muted deco")
-    return [[bar, *part] for line in lines for part in chop_spans(line, max(width - 2, _LEAST))]
+    return [
+        [bar, *part]
+        for line in lines
+        for part in chop_spans(line, max(width - 2, _LEAST))
+    ]
 
 
 def table_widths(rows: Sequence[Sequence[Sequence[Span]]]) -> list[int]:
-    """The width each column would like to have."""
+    """Return the width of each column without wrapping, in cells."""
     columns = max((len(row) for row in rows), default=0)
-    return [max((width_of(row[at]) for row in rows if at < len(row)), default=0) for at in range(columns)]
+    return [
+        max((width_of(row[at]) for row in rows if at < len(row)), default=0)
+        for at in range(columns)
+    ]
 
 
 def table_lines(
     rows: Sequence[Sequence[Sequence[Span]]],
-    wanted: Sequence[int],
+    natural_widths: Sequence[int],
     aligns: Sequence[str],
     width: int,
     head: bool,
 ) -> list[Line]:
-    """Rows of a table; with `head` the first is set off by rules. Columns too wide are wrapped."""
-    widths = _fitted(wanted, width - _BETWEEN * (len(wanted) - 1))
+    """Draw table rows, wrapping the cells in wide columns.
+
+    If `head` is set, the first row is the header row, and a rule is drawn below it.
+    """
+    widths = _fitted(natural_widths, width - _BETWEEN * (len(natural_widths) - 1))
     lines: list[Line] = []
     for number, row in enumerate(rows):
-        cells = [wrap_spans(list(row[at]) if at < len(row) else [], wide) for at, wide in enumerate(widths)]
+        cells = [
+            wrap_spans(list(row[at]) if at < len(row) else [], wide)
+            for at, wide in enumerate(widths)
+        ]
         for at in range(max((len(cell) for cell in cells), default=0)):
             line: Line = []
             for column, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
                 part = cell[at] if at < len(cell) else []
                 free = max(wide - width_of(part), 0)
                 align = aligns[column] if column < len(aligns) else "left"
-                left = free if align == "right" else free // 2 if align == "center" else 0
+                padding = {"right": free, "center": free // 2}.get(align, 0)
                 between = _BETWEEN if column else 0
-                line += [(" " * (between + left), ""), *part, (" " * (free - left), "")]
+                line += [
+                    (" " * (between + padding), ""),
+                    *part,
+                    (" " * (free - padding), ""),
+                ]
             lines.append(line)
         if head and number == 0:
             rule = (" " * _BETWEEN).join("─" * wide for wide in widths)
@@ -108,17 +156,22 @@ def table_lines(
     return lines
 
 
-def _fitted(wanted: Sequence[int], width: int) -> list[int]:
-    """Column widths in at most `width` cells: the widest give way first, none below 3."""
-    wanted = [max(wide, 1) for wide in wanted]
-    if sum(wanted) <= width:
-        return wanted
-    caps = range(4, max(wanted) + 1)
-    # The largest cap with which all columns fit.
-    cap = 3 + bisect_right(caps, width, key=lambda cap: sum(min(wide, cap) for wide in wanted))
-    widths = [min(wide, cap) for wide in wanted]
+def _fitted(natural_widths: Sequence[int], width: int) -> list[int]:
+    """Narrow the widest columns until all columns fit into `width` cells.
+
+    No column becomes narrower than 3 cells.
+    """
+    natural_widths = [max(wide, 1) for wide in natural_widths]
+    if sum(natural_widths) <= width:
+        return natural_widths
+    caps = range(4, max(natural_widths) + 1)
+    # The largest cap on the widths of columns at which all columns fit.
+    cap = 3 + bisect_right(
+        caps, width, key=lambda cap: sum(min(wide, cap) for wide in natural_widths)
+    )
+    widths = [min(wide, cap) for wide in natural_widths]
     spare = width - sum(widths)
-    for at, wide in enumerate(wanted):
+    for at, wide in enumerate(natural_widths):
         if spare > 0 and wide > widths[at]:
             widths[at] += 1
             spare -= 1
@@ -126,7 +179,10 @@ def _fitted(wanted: Sequence[int], width: int) -> list[int]:
 
 
 class _Drawer:
-    """Draws parsed Markdown; `number` is taken by the first ordered list."""
+    """Draws parsed Markdown.
+
+    `number` is the number of the first item in the first ordered list.
+    """
 
     def __init__(self, ticks: bool, number: int | None) -> None:
         self._ticks = ticks
@@ -141,7 +197,10 @@ class _Drawer:
         *,
         in_item: bool = False,
     ) -> list[Line]:
-        """Blocks below each other. In an item a nested list follows without a gap, even in a loose list."""
+        """Draw blocks one below the other.
+
+        If `in_item` is set, nested lists have no gap above them.
+        """
         lines: list[Line] = []
         for node in nodes:
             if lines and not tight and not (in_item and node.type.endswith("_list")):
@@ -154,33 +213,54 @@ class _Drawer:
             case "paragraph":
                 return self._wrapped(node, "text", width)
             case "heading":
-                return self._wrapped(node, "bold underline" if node.tag == "h1" else "bold", width)
+                return self._wrapped(
+                    node, "bold underline" if node.tag == "h1" else "bold", width
+                )
             case "bullet_list" | "ordered_list":
                 return self._list(node, width, depth)
             case "blockquote":
-                inner = self.blocks(node.children, width - 2, tight=False, depth=depth)
+                inner = self.blocks(
+                    node.children,
+                    width - 2,
+                    tight=False,
+                    depth=depth,
+                )
                 return [
-                    [("▎ ", "muted deco"), *((text, f"{style} muted") for text, style in line)]
+                    [
+                        ("▎ ", "muted deco"),
+                        *((text, f"{style} muted") for text, style in line),
+                    ]
                     for line in inner
                 ]
             case "fence" | "code_block":
-                source = [clean_line(line) for line in node.content.removesuffix("\n").split("\n")]
+                source = [
+                    clean_line(line)
+                    for line in node.content.removesuffix("\n").split("\n")
+                ]
                 return code_lines(highlighted(source, node.info.split(" ")[0]), width)
             case "hr":
                 return [[("─" * width, "muted deco")]]
             case "table":
-                return self._table(node, width)
+                rows, aligns = self.rows(node)
+                return table_lines(rows, table_widths(rows), aligns, width, head=True)
             case _:
-                return [[(clean_line(line), "text")] for line in node.content.split("\n")]
+                return [
+                    [(clean_line(line), "text")] for line in node.content.split("\n")
+                ]
 
     def _wrapped(self, node: "SyntaxTreeNode", style: str, width: int) -> list[Line]:
         return wrap_spans(self.inside(node, style), width)
 
     def _list(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Line]:
         tight = all(
-            child.hidden for item in node.children for child in item.children if child.type == "paragraph"
+            child.hidden
+            for item in node.children
+            for child in item.children
+            if child.type == "paragraph"
         )
-        number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
+        number = (
+            int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
+        )
         if number is not None and self._number is not None:
             number, self._number = self._number, None
         signs = [
@@ -192,29 +272,34 @@ class _Drawer:
         for sign, item in zip(signs, node.children, strict=True):
             if lines and not tight:
                 lines.append([])
-            inner = self.blocks(item.children, width - wide, tight, depth + 1, in_item=True) or [[]]
-            lines += [
-                [(f"{sign:>{wide}}", "muted") if at == 0 else (" " * wide, "deco"), *line]
-                if line or at == 0
-                else []
-                for at, line in enumerate(inner)
-            ]
+            inner = self.blocks(
+                item.children,
+                width - wide,
+                tight,
+                depth + 1,
+                in_item=True,
+            ) or [[]]
+            margin = (" " * wide, "deco")
+            lines.append([(f"{sign:>{wide}}", "muted"), *inner[0]])
+            lines += [[margin, *line] if line else [] for line in inner[1:]]
         return lines
 
-    def _table(self, node: "SyntaxTreeNode", width: int) -> list[Line]:
+    def rows(self, table: "SyntaxTreeNode") -> tuple[list[list[list[Span]]], list[str]]:
+        """Return the cells of a table, and the alignment of each column."""
         rows: list[list[list[Span]]] = []
         aligns: list[str] = []
-        for part in node.children:
+        for part in table.children:
             for row in part.children:
                 style = "bold" if part.type == "thead" else "text"
                 rows.append([self.inside(cell, style) for cell in row.children])
                 aligns = aligns or [
-                    str(cell.attrs.get("style", "")).removeprefix("text-align:") for cell in row.children
+                    str(cell.attrs.get("style", "")).removeprefix("text-align:")
+                    for cell in row.children
                 ]
-        return table_lines(rows, table_widths(rows), aligns, width, head=True)
+        return rows, aligns
 
     def inside(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
-        """What stands in a node, as styled text; `\\n` is a hard break."""
+        """Draw the content of a node as styled text. `\n` stands for a hard break."""
         return [span for child in node.children for span in self._inline(child, style)]
 
     def _inline(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
@@ -227,14 +312,17 @@ class _Drawer:
                 shown = text_of(spans)
                 if target in (shown, f"mailto:{shown}"):
                     return spans
-                return [*spans, (" (", "muted"), *linked(target, "muted"), (")", "muted")]
-            case "image":
                 return [
-                    (
-                        f"[image: {clean_line(node.content) or clean_line(str(node.attrs.get('src', '')))}]",
-                        "muted",
-                    )
+                    *spans,
+                    (" (", "muted"),
+                    *linked(target, "muted"),
+                    (")", "muted"),
                 ]
+            case "image":
+                title = clean_line(node.content) or clean_line(
+                    str(node.attrs.get("src", ""))
+                )
+                return [(f"[image: {title}]", "muted")]
             case "code_inline":
                 code = clean_line(node.content)
                 return [(f"`{code}`" if self._ticks else code, f"{style} code")]
@@ -243,35 +331,44 @@ class _Drawer:
             case "hardbreak":
                 return [("\n", style)]
             case _:
-                # Entities such as &#x202e; make characters that were not in the source.
+                # Clean again: entities like &#x202e; create characters that the source does not contain.
                 return linked(clean_line(node.content), style) if node.content else []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarkdownBlock(Block):
-    """One piece of Markdown, indented by `indent` cells. Knows its source; parsing and colouring wait until
-    it is drawn."""
+    """A piece of Markdown that is parsed and highlighted when it is drawn."""
 
     content: Content
     indent: int = field(default=0, kw_only=True)
+    """Indent in cells."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         margin = (" " * self.indent, "deco")
         inner = max(width - self.indent, MIN_WIDTH)
-        return [to_strip([margin, *line], styles) for line in self.lines(inner, styles.no_color)] or [
-            Strip.blank(0)
-        ]
+        return [
+            to_strip([margin, *line], styles)
+            for line in self.lines(inner, styles.no_color)
+        ] or [Strip.blank(0)]
 
     def lines(self, width: int, ticks: bool) -> list[Line]:
-        """The lines of styled text, without the indent; for `ticks`, see `prose_lines`."""
+        """Draw the lines as styled text, without the indent.
+
+        `ticks` has the same meaning as in `prose_lines`.
+        """
         match self.content:
             case Prose(source, number):
-                return prose_lines(source, min(width, PROSE), start=number, ticks=ticks)
+                return prose_lines(
+                    source,
+                    min(width, PROSE),
+                    start=number,
+                    ticks=ticks,
+                )
             case Code(fence, start, stop):
-                return code_lines(fence.lines(start, stop), width)
-            case Table(sample, aligns, rows, head):
-                wanted = table_widths(_parsed(sample, True, ticks))
-                return table_lines(_parsed(rows, head, ticks), wanted, aligns, width, head)
+                lines = highlighted_part(fence.source, start, stop, fence.language)
+                return code_lines(lines, width)
+            case TableRows() as rows:
+                return table_rows_lines(rows, width, ticks=ticks)
 
     def estimate(self, width: int) -> int:
         match self.content:
@@ -279,8 +376,8 @@ class MarkdownBlock(Block):
                 return estimated_lines(source, min(width - self.indent, PROSE))
             case Code(_, start, stop):
                 return stop - start
-            case Table(_, _, rows, head):
-                return len(rows) + head
+            case TableRows(shown=rows):
+                return len(rows)
 
     def text(self) -> str:
         match self.content:
@@ -288,106 +385,140 @@ class MarkdownBlock(Block):
                 return source
             case Code(fence, start, stop):
                 return "\n".join(fence.source[start:stop])
-            case Table(_, _, rows):
+            case TableRows(shown=rows):
                 return "\n".join(rows)
 
 
 def markdown_blocks(
     text: str, entry_index: int, first_piece: int = 0, *, indent: int = 0, gap: int = 1
 ) -> list[MarkdownBlock]:
-    """A whole answer as blocks with the keys (entry_index, first_piece), (entry_index, first_piece + 1) …
+    """Convert a complete response to blocks.
 
-    `text` may be anything: it is cleaned here. `gap` is the number of blank lines above the first block.
+    The blocks have the keys (entry_index, first_piece), (entry_index, first_piece + 1) … `gap` is the number
+    of blank lines above the first block. The text need not be sanitised, because that is done here.
     """
     return [
-        block_of(piece, (entry_index, first_piece + number), indent, gap if number == 0 else 0)
+        block_of(
+            piece,
+            (entry_index, first_piece + number),
+            indent,
+            gap if number == 0 else 0,
+        )
         for number, piece in enumerate(pieces(text))
     ]
 
 
 def agreement_lines(text: str, width: int) -> list[Line]:
-    """Markdown as lines for somebody who is to agree to it.
+    """Draw Markdown that the user has to approve.
 
-    Empty if drawing it would hide a letter or digit, as it does with the address of a picture or the title of
-    a link: then the source has to be shown.
+    Returns an empty list if any letter or digit of the source would not be visible, for example in an image's
+    address or a link's title. In that case, the caller shows the source.
     """
     lines: list[Line] = []
     for block in markdown_blocks(text, 0, gap=0):
         margin: Span = (" " * block.indent, "deco")
         lines += [[]] * block.gap
-        if isinstance(block.content, Code) and not block.content.start and block.content.fence.language:
+        if (
+            isinstance(block.content, Code)
+            and not block.content.start
+            and block.content.fence.language
+        ):
             lines.append([margin, (block.content.fence.language, "muted")])
-        lines += [[margin, *line] for line in block.lines(max(width - block.indent, MIN_WIDTH), ticks=True)]
-    shown = "".join(part for line in lines for part, style in line if "deco" not in style)
+        lines += [
+            [margin, *line]
+            for line in block.lines(max(width - block.indent, MIN_WIDTH), ticks=True)
+        ]
+    shown = "".join(
+        part for line in lines for part, style in line if "deco" not in style
+    )
     return [] if _letters(text) - _letters(shown) else lines
 
 
 def _letters(text: str) -> Counter[str]:
-    """How often each letter and digit occurs."""
+    """Count each letter and digit of a text, ignoring case."""
     return Counter(filter(str.isalnum, text.casefold()))
 
 
-def block_of(piece: Piece, key: Key, indent: int, gap: int) -> MarkdownBlock:
-    """A piece as a block, with `gap` blank lines above it where it asks for none itself."""
-    return MarkdownBlock(key, piece.content, indent=indent + piece.indent, gap=int(piece.gap) or gap)
+def block_of(piece: MarkdownPiece, key: Key, indent: int, gap: int) -> MarkdownBlock:
+    """Convert a piece to a block.
 
-
-def _parsed(rows: Iterable[str], head: bool, ticks: bool) -> list[list[list[Span]]]:
-    return [
-        [inline_spans(cell, "bold" if head and not at else "text", ticks=ticks) for cell in split_row(row)]
-        for at, row in enumerate(rows)
-    ]
-
-
-class Feed(NamedTuple):
-    """What a delta changed; unless empty, `view.replace_from(feed.blocks[0].key, feed.blocks)` shows it."""
-
-    finished: tuple[MarkdownBlock, ...]
-    """Blocks that will not change again, with one exception: those of a fence in several pieces come once
-    more, coloured as a whole, when it closes."""
-    open: tuple[MarkdownBlock, ...]
-    """The tail as far as it changed: mostly one block, replaced by the next feed."""
-
-    @property
-    def blocks(self) -> tuple[MarkdownBlock, ...]:
-        return self.finished + self.open
+    If the piece itself has no gap, `gap` is the number of blank lines above the block.
+    """
+    return MarkdownBlock(
+        key,
+        piece.content,
+        indent=indent + piece.indent,
+        gap=int(piece.gap) or gap,
+    )
 
 
 class StreamingMarkdown:
-    """Takes the deltas of one answer. After `finish()` its blocks are those of `markdown_blocks`."""
+    """Converts the deltas of one response to blocks.
 
-    def __init__(self, entry_index: int, first_piece: int = 0, *, indent: int = 0, gap: int = 1) -> None:
+    The final blocks are the same as those returned by `markdown_blocks`. Show the changed blocks with
+    `view.replace_from(blocks[0].key, blocks)`.
+    """
+
+    def __init__(
+        self,
+        entry_index: int,
+        first_piece: int = 0,
+        *,
+        indent: int = 0,
+        gap: int = 1,
+    ) -> None:
         self._entry = entry_index
         self._first = first_piece
         self._indent = indent
         self._gap = gap
         self._cutter = Cutter()
-        self._tail: dict[int, tuple[Piece, MarkdownBlock]] = {}
+        self._finished = 0
+        """Number of finished blocks."""
+        self._open: list[MarkdownBlock] = []
+        """The blocks of the unfinished last part, usually one."""
 
-    def feed(self, delta: str) -> Feed:
-        """More text: what that finishes, and the new tail. Costs what the open tail costs, not the answer."""
-        done = self._cutter.feed(delta)
-        return self._changed(done, self._cutter.open())
+    def feed(self, delta: str) -> list[MarkdownBlock]:
+        """Add text, and return the changed blocks.
 
-    def finish(self) -> Feed:
-        """The end of the answer (or of the patience): the tail is finished."""
-        return self._changed(self._cutter.close(), {})
+        The time depends on the length of the unfinished last part, not of the entire response.
+        """
+        return self._changed(self._cutter.feed(delta), self._cutter.open())
 
-    def _changed(self, done: dict[int, Piece], tail: dict[int, Piece]) -> Feed:
-        old, self._tail = self._tail, {}
-        finished = [self._block(number, piece, old) for number, piece in done.items()]
-        for number, piece in tail.items():
-            self._tail[number] = (piece, self._block(number, piece, old))
-        opened = [block for _, block in self._tail.values()]
-        if not finished:  # what is drawn already need not be put there again
-            while opened and len(opened) == len(old) and any(opened[0] is block for _, block in old.values()):
-                opened.pop(0)
-                old.pop(min(old))
-        return Feed(tuple(finished), tuple(opened))
+    def finish(self) -> list[MarkdownBlock]:
+        """End the response, and return its last blocks."""
+        return self._changed(self._cutter.close(), [])
 
-    def _block(self, number: int, piece: Piece, old: dict[int, tuple[Piece, MarkdownBlock]]) -> MarkdownBlock:
-        """The block of a piece: the same object as before where nothing about it changed."""
-        before = old.get(number)
-        if before is not None and before[0] == piece:
-            return before[1]
-        return block_of(piece, (self._entry, self._first + number), self._indent, 0 if number else self._gap)
+    def _changed(
+        self, finished: list[MarkdownPiece], unfinished: list[MarkdownPiece]
+    ) -> list[MarkdownBlock]:
+        """Return the changed blocks, without those at the start that are already shown."""
+        shown = self._open
+        blocks = [
+            self._block(at, piece) for at, piece in enumerate([*finished, *unfinished])
+        ]
+        self._finished += len(finished)
+        self._open = blocks[len(finished) :]
+        same = 0
+        while same < min(len(blocks), len(shown)) and blocks[same] is shown[same]:
+            same += 1
+        if same == len(blocks) < len(shown):
+            same = max(same - 1, 0)  # so that the blocks after it are removed
+        return blocks[same:]
+
+    def _block(self, at: int, piece: MarkdownPiece) -> MarkdownBlock:
+        """Convert the piece at this position after the finished blocks.
+
+        If the piece has not changed, its previous block is returned.
+        """
+        number = self._finished + at
+        gap = 0 if number else self._gap
+        block = block_of(piece, (self._entry, self._first + number), self._indent, gap)
+        if at < len(self._open):
+            before = self._open[at]
+            if (before.content, before.indent, before.gap) == (
+                block.content,
+                block.indent,
+                block.gap,
+            ):
+                return before
+        return block

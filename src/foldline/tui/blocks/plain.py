@@ -1,4 +1,4 @@
-"""Plain kinds of blocks: wrapped text, rows of columns, rules, styled lines, stacks."""
+"""Simple blocks: wrapped text, rows with columns, rules and stacks of blocks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,29 +26,35 @@ from foldline.tui.blocks.styles import Styles
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextBlock(Block):
-    """Wrapped text of one style."""
+    """Wrapped text in a single style."""
 
     body: str
     style: str = "text"
     lead: Spans = ()
-    """Stands before the first line and indents the others."""
+    """Prefix of the first line. Further lines are indented by the width of the prefix."""
     right: Spans = ()
-    """A remark at the right end of the first line, such as a time."""
+    """Text on the right of the first line, such as the time."""
     prose: bool = field(default=True, kw_only=True)
-    """Whether it is no wider than `PROSE`."""
+    """Whether lines are limited to a width of `PROSE` cells."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        lead, remark = width_of(self.lead), width_of(self.right)
+        lead = width_of(self.lead)
+        remark = width_of(self.right)
         inner = self._room(width - lead - (remark + 2 if remark else 0))
         first, *others = wrap_spans(linked(self.text(), self.style), inner)
         first = [*self.lead, *first]
         if remark:
             first += [(" " * max(width - remark - width_of(first), 2), ""), *self.right]
         margin = [(" " * lead, "deco")] if lead else []
-        return [to_strip(line, styles) for line in (first, *([*margin, *line] for line in others))]
+        return [
+            to_strip(line, styles)
+            for line in (first, *([*margin, *line] for line in others))
+        ]
 
     def estimate(self, width: int) -> int:
-        return estimated_lines(self.body, self._room(width - len(self.lead) - len(self.right)))
+        return estimated_lines(
+            self.body, self._room(width - len(self.lead) - len(self.right))
+        )
 
     def _room(self, width: int) -> int:
         return max(min(width, PROSE) if self.prose else width, MIN_WIDTH)
@@ -58,47 +64,52 @@ class TextBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A cell at the right end of a row."""
+class RowColumn:
+    """A cell on the right of a row."""
 
     content: str
     width: int = 0
-    """Least width, so that rows line up."""
+    """Minimum width in cells, so that the cells of several rows line up."""
     style: str = "text"
     align: Side = "right"
     drop: Literal["never", "first", "last"] = "never"
-    """What a narrow row gives up: `first` before its main text is shortened much, `last` after it."""
+    """When the cell is dropped from a narrow row.
+
+    `first`: before the main text becomes short; `last`: only once the main text is already short.
+    """
     space: int = 2
-    """Cells before it."""
+    """Number of blank cells before the cell."""
 
     @property
     def cells(self) -> int:
         return max(self.width, cell_len(self.content)) + self.space
 
     def spans(self, narrow: bool) -> Iterator[Span]:
-        """The cell as styled text. In a `narrow` row nothing stands left: what is short leaves its room to
-        the main text."""
-        padding = max(self.width - cell_len(self.content), 0)
-        left = self.align == "left" and not narrow
-        yield " " * (self.space + (0 if left else padding)), ""
-        yield self.content, self.style
-        if left:
-            yield " " * padding, ""
+        """Yield the cell as styled text.
+
+        In a `narrow` row, the text is right-aligned, to leave more room for the main text.
+        """
+        space = " " * self.space
+        padding = " " * max(self.width - cell_len(self.content), 0)
+        if self.align == "left" and not narrow:
+            yield from ((space, ""), (self.content, self.style), (padding, ""))
+        else:
+            yield from ((space + padding, ""), (self.content, self.style))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OpenableBlock(Block):
-    """One line, and below it, where it is open, a body."""
+    """A line that, if the block is expanded, has a body below it."""
 
     body: Block | None = field(default=None, kw_only=True)
     indent: int = field(default=4, kw_only=True)
-    """Cells by which the body is indented."""
+    """Indent of the body, in cells."""
 
     def line(self, width: int) -> list[Span]:
         raise NotImplementedError
 
     def words(self) -> str:
-        """The text of the line."""
+        """Return the text of the line."""
         raise NotImplementedError
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
@@ -108,32 +119,44 @@ class _OpenableBlock(Block):
             return above
         margin = to_strip([(" " * self.indent, "deco")], styles)
         above += [Strip.blank(0)] * self.body.gap
-        first, below = len(above), self.body.render(max(width - self.indent, MIN_WIDTH), styles)
+        first = len(above)
+        below = self.body.render(max(width - self.indent, MIN_WIDTH), styles)
         return LaterStrips(
             first + len(below),
-            lambda at: above[at] if at < first else Strip.join([margin, below[at - first]]),
+            lambda at: (
+                above[at] if at < first else Strip.join([margin, below[at - first]])
+            ),
         )
 
     def estimate(self, width: int) -> int:
-        return 1 if self.body is None else 1 + self.body.gap + self.body.estimate(width - self.indent)
+        return (
+            1
+            if self.body is None
+            else 1 + self.body.gap + self.body.estimate(width - self.indent)
+        )
 
     def text(self) -> str:
-        return self.words() if self.body is None else f"{self.words()}\n{self.body.text()}"
+        return (
+            self.words() if self.body is None else f"{self.words()}\n{self.body.text()}"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBlock(_OpenableBlock):
-    """A fixed `lead`, a `main` part that shrinks, and columns at the right end."""
+    """A row with a fixed `lead`, a `main` part that can shrink, and columns on the right."""
 
     lead: Spans
     main: Spans
-    columns: tuple[Column, ...] = ()
+    columns: tuple[RowColumn, ...] = ()
     cut: Side = "right"
-    """Where `main` is shortened: paths on the left, prose on the right."""
+    """The end at which `main` is shortened: left for paths, right for prose."""
     roomy: int = 36
     least: int = 12
-    """Columns that drop `first` (`last`) go where they leave `main` less than `roomy` (`least`) cells: by
-    width alone, so that the columns of neighbouring rows stay below each other."""
+    """Width of `main`, in cells, below which columns are dropped.
+
+    Columns with drop=`first` are dropped below `roomy`, those with drop=`last` below `least`. The available
+    width decides, not the length of `main`, so that the columns of all rows line up.
+    """
 
     def line(self, width: int) -> list[Span]:
         columns = list(self.columns)
@@ -158,18 +181,21 @@ class RowBlock(_OpenableBlock):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleBlock(_OpenableBlock):
-    """A rule across the width, and across the gutter unless `wide=False`, with a label."""
+    """A horizontal rule with a label.
+
+    The rule spans the full width, including the gutter unless `wide=False`.
+    """
 
     label: str
-    style: str = "folded"
+    style: str = "compacted"
     right: Spans = ()
     align: Literal["left", "centre"] = "left"
     lead: str = "─"
-    """What stands left of a left-aligned label, such as `▸─` where the rule can be opened."""
+    """Prefix of a left-aligned label, such as `▸─` if the rule can be expanded."""
     briefs: tuple[str, ...] = ()
-    """Shorter labels, each for where the one before has no room; the last one is cut."""
+    """Shorter labels for narrow screens. If necessary, the last label is shortened further."""
     hint: Spans = ()
-    """What keys do here: behind a left-aligned label, where there is room."""
+    """Key hints shown after a left-aligned label if there is room."""
     wide: bool = field(default=True, kw_only=True)
 
     def line(self, width: int) -> list[Span]:
@@ -180,7 +206,7 @@ class RuleBlock(_OpenableBlock):
         labels = (self.label, *self.briefs)
         hint = self.hint if cell_len(labels[-1]) + width_of(self.hint) <= room else ()
         room -= width_of(hint)
-        label = next((each for each in labels if cell_len(each) <= room), labels[-1])
+        label = next((label for label in labels if cell_len(label) <= room), labels[-1])
         label = cut_right(label, room) if label else ""
         free = max(inner - cell_len(label) - 2, 0)
         if not label:
@@ -189,14 +215,15 @@ class RuleBlock(_OpenableBlock):
             line = f"{'─' * (free // 2)} {label} {'─' * (free - free // 2)}"
         else:
             line = f"{lead}{label}"
-        behind = f" {'─' * (inner - cell_len(line) - width_of(hint) - 1)}" if cell_len(line) < inner else ""
-        spans = [(line, self.style), *hint, (behind, self.style)] if hint else [(line + behind, self.style)]
-        return [*spans, *((("   ", ""), *self.right) if remark else ())]
-
-    @property
-    def opens(self) -> bool:
-        """Whether it says of itself that it can be opened, or closed."""
-        return self.lead != "─"
+        stroke = ""
+        if cell_len(line) < inner:
+            stroke = f" {'─' * (inner - cell_len(line) - width_of(hint) - 1)}"
+        spans: list[Span] = [(line + stroke, self.style)]
+        if hint:
+            spans = [(line, self.style), *hint, (stroke, self.style)]
+        if remark:
+            spans += [("   ", ""), *self.right]
+        return spans
 
     def words(self) -> str:
         return self.label
@@ -204,14 +231,17 @@ class RuleBlock(_OpenableBlock):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinesBlock(Block):
-    """Lines of clean styled text, each wrapped."""
+    """Wrapped lines of sanitised, styled text."""
 
     lines: tuple[Spans, ...]
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         inner = max(width, MIN_WIDTH)
-        lines = ([each for span in line for each in linked(*span)] for line in self.lines)
-        return [to_strip(part, styles) for line in lines for part in wrap_spans(line, inner)]
+        strips: list[Strip] = []
+        for line in self.lines:
+            with_links = [part for span in line for part in linked(*span)]
+            strips += [to_strip(part, styles) for part in wrap_spans(with_links, inner)]
+        return strips
 
     def estimate(self, width: int) -> int:
         return sum(estimated_lines(text_of(line), width) for line in self.lines)
@@ -222,10 +252,11 @@ class LinesBlock(Block):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaterBlock(Block):
-    """A block made when it is drawn, and about how many lines it has."""
+    """A block whose content is created when it is drawn."""
 
     make: Callable[[], Block]
     lines: int
+    """Estimated number of lines."""
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         return self.make().render(width, styles)
@@ -239,7 +270,10 @@ class LaterBlock(Block):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackBlock(Block):
-    """Its parts in order, each but the first with its gap above it."""
+    """Several blocks, one below the other, with their gaps.
+
+    The gap of the first block is ignored.
+    """
 
     parts: tuple[Block, ...]
 
@@ -251,7 +285,10 @@ class StackBlock(Block):
         return strips
 
     def estimate(self, width: int) -> int:
-        return sum(part.estimate(width) + (part.gap if at else 0) for at, part in enumerate(self.parts))
+        return sum(
+            part.estimate(width) + (part.gap if at else 0)
+            for at, part in enumerate(self.parts)
+        )
 
     def text(self) -> str:
         return "\n".join(filter(None, (part.text() for part in self.parts)))

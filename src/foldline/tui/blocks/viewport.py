@@ -1,63 +1,73 @@
-"""The lines of a sheet that are on screen. A place is (block, line inside); rows are derived from it.
+"""The visible part of a block list.
 
-Rule 1: the top line stays on its row whatever happens to other blocks. Rule 2: following is earned.
+A position consists of the index of a block and a line number inside this block. Rows are derived from
+positions. The top line stays in place when other blocks change. The view follows the end only while the end
+is visible.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from foldline.tui.blocks.block import Block, BlockBatch, BlockList, Key, keys_from
+from foldline.tui.blocks.block import Block, BlockBatch, BlockList
 
-Place = tuple[int, int]
-"""(index of a block, line inside it)."""
+LinePosition = tuple[int, int]
+"""(index of a block, line number inside the block)."""
 
 _NEAR: Final = 3
-"""Scrolling up to this many screens counts real lines; farther it goes by estimated heights."""
+"""Maximum scroll distance, in screens, over which blocks are measured.
+
+For longer distances, estimated heights are used.
+"""
 
 
 class Viewport:
-    """A window of `height` rows on a sheet. Only what it shows is measured."""
+    """The visible part of a block list, `height` rows high.
 
-    def __init__(self, sheet: BlockList, follow: bool) -> None:
-        self.sheet = sheet
+    Only visible blocks are measured.
+    """
+
+    def __init__(self, block_list: BlockList, follow: bool) -> None:
+        self.block_list = block_list
         self.height = 0
         self._may_follow = follow
         self.follow = follow
-        """Whether the last line is kept visible: only while it is."""
-        self.top: Place = (0, 0)
-        self._seen: Place = (0, 0)  # the reader has seen everything above this line
+        """Whether the view follows appended lines. True only while the last line is visible."""
+        self.top: LinePosition = (0, 0)
+        self.new_below = 0
+        """The number of lines added at the end that have not been visible yet."""
 
     @property
     def position(self) -> int:
-        """The line at the top, counted from the first of the sheet (above it: estimates)."""
+        """The line number of the top line, based on the estimated heights of the blocks above."""
         index, line = self.top
-        return self.sheet.heights.offset(index) + line
+        return self.block_list.heights.offset(index) + line
 
     @property
     def virtual_height(self) -> int:
-        """All lines, and blank ones below the last where something above it closed and the top line stays."""
-        total, position = self.sheet.heights.total, self.position
+        """The total number of lines.
+
+        If blocks have shrunk, this includes blank rows below the last line.
+        """
+        total, position = self.block_list.heights.total, self.position
         return max(total, position + self.height) if position else total
 
-    @property
-    def new_below(self) -> int:
-        """Lines below that the reader has not seen yet."""
-        return max(self.sheet.heights.total - self._line_of(self._seen), 0)
-
-    # What the reader does.
+    # --- Scrolling ------------------------------------------------------------------------------------
 
     def scroll_by(self, lines: int) -> None:
-        """Move the window by real lines."""
-        if not len(self.sheet):
+        """Scroll down by this many lines, or up if the number is negative.
+
+        The blocks that are passed are measured.
+        """
+        if not len(self.block_list):
             return
         index, line = self.top
-        measure = self.sheet.measure
+        measure = self.block_list.measure
         line = min(line, measure(index) - 1) + lines
         while line < 0 and index > 0:
             index -= 1
             line += measure(index)
         line = max(line, 0)
-        while index < len(self.sheet) - 1 and line >= measure(index):
+        while index < len(self.block_list) - 1 and line >= measure(index):
             line -= measure(index)
             index += 1
         place = index, max(min(line, measure(index) - 1), 0)
@@ -66,8 +76,11 @@ class Viewport:
         self._move(place)
 
     def scroll_to(self, line: int) -> None:
-        """Move the window to a line of the sheet: exactly where it is near, else by estimate."""
-        if not len(self.sheet):
+        """Scroll to a line.
+
+        If the line is far away, estimated heights are used.
+        """
+        if not len(self.block_list):
             return
         if line <= 0:
             self._move((0, 0))
@@ -76,125 +89,118 @@ class Viewport:
         elif abs(line - self.position) <= _NEAR * self.height:
             self.scroll_by(line - self.position)
         else:
-            self._move(min(self.sheet.heights.locate(line), self._end()))
+            self._move(min(self.block_list.heights.locate(line), self._end()))
 
     def to_end(self) -> None:
-        """Show the last line in the last row, and follow from here on."""
+        """Show the last line in the last row, and start following the end."""
         self._move(self._end())
 
     def fill(self) -> None:
-        """Leave no row blank below the last line while there are lines above the top one."""
-        if self.height and len(self.sheet):
+        """Scroll back if there are blank rows below the last line."""
+        if self.height and len(self.block_list):
             self._move(min(self.top, self._end()))
 
     def show(self, index: int, row: int = 0) -> None:
-        """Bring the first line of a block into `row`, as far as there are lines below."""
+        """Show the first line of a block at `row`, if there are enough lines below."""
         self.top = (index, 0)
         self.scroll_by(-row)
         self.fill()
 
-    # What happens to the sheet.
+    # --- Changes to the blocks ------------------------------------------------------------------------
 
     def replace_all(self, blocks: Sequence[Block] | BlockBatch) -> None:
-        """Other blocks: the top line, or the nearest entry that is still there, keeps its row."""
+        """Replace all blocks.
+
+        The top line stays in place. If its block is removed, the nearest remaining block takes its place.
+        """
         index, line = self.top
-        old = self.sheet.replace_all(blocks)
+        key = None
+        if len(self.block_list):
+            key = self.block_list[min(index, len(self.block_list) - 1)].key
+        self.block_list.replace_all(blocks)
         self.top = (0, 0)
-        if old:
-            at_top = old[min(index, len(old) - 1)].key
-            key = next(self.sheet.those_here(keys_from(old, index)), None)
-            found = self.sheet.nearest(at_top) if key is None else self.sheet.find(key)
-            self.top = (found or 0, line if key == at_top else 0)
+        if key is not None:
+            is_kept = self.block_list.find(key) is not None
+            self.top = (self.block_list.nearest(key) or 0, line if is_kept else 0)
         if self.follow:
             self.top = self._end() if self.height else (0, 0)
+        self.new_below = 0
         self._settle()
-        self._seen = (len(self.sheet), 0)
 
-    def splice(self, start: int, stop: int, blocks: Sequence[Block], follow: bool) -> None:
-        """Replace blocks. With `follow`, and while following, the last line stays visible; else the top line
-        stays where it is and what follows grows or shrinks below it."""
-        self._seen = self._before(self._seen)
-        top, seen = self._held(self.top), self._held(self._seen)
-        self.sheet.splice(start, stop, blocks)
-        self.top = self._moved(self.top, top, start, stop, len(blocks))
-        self._seen = self._moved(self._seen, seen, start, stop, len(blocks))
-        if follow and self.follow and self.height and len(self.sheet):
+    def splice(
+        self,
+        start: int,
+        stop: int,
+        blocks: Sequence[Block],
+        follow: bool,
+    ) -> None:
+        """Replace the blocks from index `start` up to, but not including, `stop`.
+
+        The top line stays in place, unless `follow` is set and the view is following the end.
+        """
+        index, line = self.top
+        top_key = None
+        if index < len(self.block_list):
+            top_key = self.block_list[index].key
+        is_at_end = stop == len(self.block_list)
+        lines_before = self.block_list.heights.total
+        self.block_list.splice(start, stop, blocks)
+        if is_at_end:
+            self.new_below += self.block_list.heights.total - lines_before
+        new_index = self.block_list.find(top_key)
+        if new_index is not None:
+            self.top = (new_index, line)
+        elif index >= start:  # the top block was removed
+            self.top = (min(index, start + len(blocks)), 0)
+        if follow and self.follow and self.height and len(self.block_list):
             self.top = max(self.top, self._end())
         self._settle()
 
     def resize(self, width: int, height: int) -> None:
-        """Another size or look: the top line stays, or the last one where the view follows."""
-        self._seen = self._after(self._seen)
+        """Update the layout after a change of size or style.
+
+        The top line stays in place, unless the view is following the end.
+        """
         self.height = height
-        self.sheet.relayout(width)
-        if self.follow and len(self.sheet) and height:
+        self.block_list.relayout(width)
+        if self.follow and len(self.block_list) and height:
             self.top = self._end()
         self._settle()
 
-    # Places.
+    # --- Positions ------------------------------------------------------------------------------------
 
-    def _held(self, place: Place) -> Key | None:
-        index, _ = place
-        return self.sheet[index].key if index < len(self.sheet) else None
-
-    def _moved(self, place: Place, key: Key | None, start: int, stop: int, count: int) -> Place:
-        """Where a place is after a splice: at the same block, or where the spliced blocks begin or end."""
-        index, line = place
-        if index >= stop:
-            return index - (stop - start) + count, line
-        if index < start:
-            return place
-        if key is not None and (found := self.sheet.find(key)) is not None:
-            return found, line
-        return min(index, start + count), 0
-
-    def _line_of(self, place: Place) -> int:
-        index, line = place
-        heights = self.sheet.heights
-        if index >= len(heights):
-            return heights.total
-        return heights.offset(index) + min(line, heights[index])
-
-    def _after(self, place: Place) -> Place:
-        """A place at the end of a block, as the start of the next: it survives another height."""
-        index, line = place
-        if index < len(self.sheet) and line >= self.sheet.heights[index]:
-            return index + 1, 0
-        return place
-
-    def _before(self, place: Place) -> Place:
-        """A place at the start of a block, as the end of the one before: it survives an insertion."""
-        index, line = place
-        return (index - 1, self.sheet.heights[index - 1]) if index and not line else place
-
-    def _end(self) -> Place:
-        """The top line that puts the last line into the last row."""
-        missing, index = self.height, len(self.sheet)
+    def _end(self) -> LinePosition:
+        """Return the top position at which the last line is in the last row."""
+        missing, index = self.height, len(self.block_list)
         while missing > 0 and index > 0:
             index -= 1
-            missing -= self.sheet.measure(index)
+            missing -= self.block_list.measure(index)
         return (index, -missing) if missing <= 0 else (0, 0)
 
-    def _move(self, place: Place) -> None:
+    def _move(self, place: LinePosition) -> None:
         self.top = place
         self._settle()
 
     def _settle(self) -> None:
-        """Measure what is visible, see whether the last line is, note what has been seen."""
-        if not len(self.sheet):
-            self.top, self._seen = (0, 0), (0, 0)
+        """Measure the visible blocks.
+
+        Also updates `follow` and `new_below`.
+        """
+        if not len(self.block_list):
+            self.top = (0, 0)
             return
         if self.height <= 0:
             return
         index, line = self.top
-        index = min(index, len(self.sheet) - 1)
-        line = max(min(line, self.sheet.measure(index) - 1), 0)
+        index = min(index, len(self.block_list) - 1)
+        line = max(min(line, self.block_list.measure(index) - 1), 0)
         self.top = (index, line)
         missing = self.height + line
-        while missing > 0 and index < len(self.sheet):
-            missing -= self.sheet.measure(index)
+        while missing > 0 and index < len(self.block_list):
+            missing -= self.block_list.measure(index)
             index += 1
-        self.follow = self._may_follow and missing >= 0 and index == len(self.sheet)
-        bottom = (index, 0) if missing >= 0 else (index - 1, self.sheet.heights[index - 1] + missing)
-        if self._line_of(bottom) > self._line_of(self._seen):
-            self._seen = bottom
+        self.follow = (
+            self._may_follow and missing >= 0 and index == len(self.block_list)
+        )
+        lines_below = self.virtual_height - self.position - self.height
+        self.new_below = max(min(self.new_below, lines_below), 0)

@@ -1,5 +1,1 @@
-"""The guided tour: a recorded session played through the real program, compactions and all."""
-
-from .app import DemoApp
-
-__all__ = ["DemoApp"]
+"""The recorded session that `foldline demo` plays in the chat."""

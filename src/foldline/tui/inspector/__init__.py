@@ -1,7 +1,7 @@
-"""The Inspector: every entry of a history, what the next request sends of it, and the files, side by side.
+"""The Inspector: the history, the next request and the files, side by side.
 
-`InspectorPanels` stands docked beside the chat or in an `InspectorScreen`; `InspectorApp` (in `.app`) is
-`foldline open`. It reads a projection and never changes it.
+`InspectorPanels` is docked beside the chat or fills an `InspectorScreen`. `foldline open` runs
+`app.InspectorApp`. The Inspector reads a projection and never changes it.
 """
 
 from foldline.tui.inspector.link import Link

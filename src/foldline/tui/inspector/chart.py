@@ -1,4 +1,4 @@
-"""The chart of the timeline: columns of block glyphs, compactions on the axis. Pure."""
+"""Draws the timeline chart: bars of block characters above an axis that marks compactions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,85 +6,123 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from foldline.context import numbers
+from foldline.text import numbers
 from foldline.tui.blocks.cells import Span
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
-COMPACTION, SHOWN, MARKED, SUBAGENT = "▼", "▲", "△", "═"
-_WHOLE: Final = 20_000
-"""Tokens from which on the axis is labelled in whole thousands."""
-
-
-_MOST_EACH: Final = 6
-"""Columns that one request has at most: a few of them are bars, not walls."""
-_NEARLY: Final = 1.5
+COMPACTION: Final = "▼"
+SHOWN: Final = "▲"
+MARKED: Final = "△"
+SUBAGENT: Final = "═"
+_WHOLE_THOUSANDS: Final = 20_000
+"""Minimum top value of a scale, in tokens, at which its labels are in whole thousands."""
+_MAX_COLUMNS: Final = 6
+"""Maximum width of a bar, in columns. Reached only in short histories."""
+_NEARLY_FULL: Final = 1.5
+"""Maximum ratio of the window to the largest request at which the scale shows the full window."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """How `slots` requests share `width` columns: as many each, or, where there are more of them, evenly."""
+class ColumnLayout:
+    """Distributes `slots` requests over `width` columns.
+
+    All requests get the same number of columns. If there are more requests than columns, a column shows
+    several requests.
+    """
 
     slots: int
     width: int
 
     @property
-    def each(self) -> int:
-        """Columns of one request."""
-        return min(max(self.width // self.slots, 1), _MOST_EACH)
+    def columns_per_request(self) -> int:
+        return min(max(self.width // self.slots, 1), _MAX_COLUMNS)
 
     @property
     def columns(self) -> int:
-        """How many columns are used."""
-        return min(self.slots * self.each, self.width)
+        """Number of columns that the bars take up."""
+        return min(self.slots * self.columns_per_request, self.width)
 
-    def share(self, column: int) -> tuple[int, int]:
-        """The requests a column stands for: from the first up to, not including, the second."""
-        if self.slots <= self.width:
-            return column // self.each, column // self.each + 1
-        return column * self.slots // self.width, (column + 1) * self.slots // self.width
+    def requests_at(self, column: int) -> tuple[int, int]:
+        """Return the requests shown in a column, as a half-open range: (first, last + 1)."""
+        if self.slots > self.width:
+            return column * self.slots // self.width, (
+                column + 1
+            ) * self.slots // self.width
+        request = column // self.columns_per_request
+        return request, request + 1
 
     def column(self, slot: int) -> int:
-        """The column that stands for a request: the last of its own."""
-        if self.slots <= self.width:
-            return (slot + 1) * self.each - 1
-        return ((slot + 1) * self.width - 1) // self.slots
+        """Return the last column that shows a request."""
+        if self.slots > self.width:
+            return ((slot + 1) * self.width - 1) // self.slots
+        return (slot + 1) * self.columns_per_request - 1
 
 
-def heights(sizes: Sequence[int], latest: int, spread: Spread) -> list[int]:
-    """The size of each column: its largest request, in tokens. `latest` is the next request."""
-    every = [*sizes, latest]
-    return [max(every[start:stop]) for start, stop in map(spread.share, range(spread.columns))]
+def heights(sizes: Sequence[int], latest: int, layout: ColumnLayout) -> list[int]:
+    """Return the size of the largest request in each column, in tokens.
+
+    Args:
+        latest: the size of the next request.
+    """
+    all_sizes = [*sizes, latest]
+    ranges = map(layout.requests_at, range(layout.columns))
+    return [max(all_sizes[start:stop]) for start, stop in ranges]
 
 
 def top_of(largest: int, window: int) -> int:
-    """Where the scale ends: at the largest request, or at the window where that is nearly full."""
-    return window if 0 < largest <= window <= largest * _NEARLY else max(largest, 1)
+    """Return the top of the scale, in tokens.
+
+    This is the window if the largest request almost fills it, otherwise the size of that request.
+    """
+    if 0 < largest <= window <= largest * _NEARLY_FULL:
+        return window
+    return max(largest, 1)
 
 
 def glyph(size: int, top: int, row: int, rows: int) -> str:
-    """The block of a column in a row, counted from the lowest. Something is never drawn as nothing."""
-    eighths = max(int(size * rows * 8 / top + 0.5), 1) if size > 0 else 0
+    """Return the block character of a bar in a row, where row 0 is the lowest.
+
+    A size above 0 gets at least the smallest block.
+    """
+    if size <= 0:
+        return BLOCKS[0]
+    eighths = max(int(size * rows * 8 / top + 0.5), 1)
     return BLOCKS[max(min(eighths - row * 8, 8), 0)]
 
 
 def labels(top: int, rows: int) -> list[str]:
-    """What stands left of each row, from the highest, and of the axis; all as wide."""
+    """Return the labels of the rows, from top to bottom, and of the axis.
+
+    All labels have the same width.
+    """
     names = [_label(top * row // rows, top) for row in range(rows, 0, -1)]
     width = max(4, *(cell_len(name) for name in names))
     return [f"{name:>{width}}" for name in (*names, "0")]
 
 
 def _label(tokens: int, top: int) -> str:
-    if _WHOLE <= top < 1_000_000:
+    if _WHOLE_THOUSANDS <= top < 1_000_000:
         return numbers.short_tokens((tokens + 500) // 1000 * 1000)
     return numbers.short_tokens(tokens)
 
 
-def bar_row(sizes: Sequence[int], top: int, row: int, rows: int, shown: int, each: int = 1) -> list[Span]:
-    """A row of the chart; the `each` columns of the shown request, up to `shown`, stand out."""
+def bar_row(
+    sizes: Sequence[int], top: int, row: int, rows: int, shown: int, columns: int = 1
+) -> list[Span]:
+    """Return one row of the chart, highlighting the displayed request's bar.
+
+    Args:
+        shown: the last column of that bar.
+        columns: the width of the bar.
+    """
     line = "".join(glyph(size, top, row, rows) for size in sizes)
-    first, stop = shown + 1 - each, shown + 1
-    return [(line[:first], "muted"), (line[first:stop], "accent"), (line[stop:], "muted")]
+    stop = shown + 1
+    first = stop - columns
+    return [
+        (line[:first], "muted"),
+        (line[first:stop], "accent"),
+        (line[stop:], "muted"),
+    ]
 
 
 def axis(
@@ -94,29 +132,45 @@ def axis(
     marked: int | None,
     subagents: Iterable[range] = (),
 ) -> list[Span]:
-    """The axis: `▼` under the last request before each compaction, its index before it where there is room,
-    `═` where subagents ran.
+    """Return the axis, with symbols for compactions, requests and subagents.
 
-    `compactions` are (index, column) in order; `shown` and `marked` are columns, `subagents` ranges of them.
+    `▼` marks the last request before each compaction. The index of the compaction is added if there is room.
+
+    Args:
+        compactions: (index, column) of each compaction, in order.
+        shown: column of the request that is displayed.
+        marked: column of the marked request.
+        subagents: ranges of columns during which subagents ran.
     """
     cells = ["─"] * columns
     for span in subagents:
         cells[span.start : span.stop] = SUBAGENT * len(span)
-    marks: dict[int, str] = {}
-    free = 0  # nothing is written left of this column
-    found = list(compactions)
-    taken = {column for _, column in found} | {shown} | ({marked} if marked is not None else set())
-    for index, column in found:
+    compactions = list(compactions)
+    signs = {column: COMPACTION for _, column in compactions}
+    if marked is not None:
+        signs[marked] = MARKED
+    signs[shown] = SHOWN
+    free = 0  # first column still free for a number
+    for index, column in compactions:
         name = str(index)
         start = column - len(name) - 1
-        if start >= free and not taken & set(range(start, column)):
+        if start >= free and signs.keys().isdisjoint(range(start, column)):
             cells[start : start + len(name)] = name
-        marks[column] = COMPACTION
         free = column + 1
-    if marked is not None:
-        marks[marked] = MARKED
-    marks[shown] = SHOWN
-    for column, sign in marks.items():
+    for column, sign in signs.items():
         cells[column] = sign
-    styles = {COMPACTION: "folded bold", SHOWN: "accent bold", MARKED: "accent", SUBAGENT: "live"}
-    return [(cell, styles.get(cell, "folded" if cell.isdigit() else "muted")) for cell in cells]
+    return [(cell, _axis_style(cell)) for cell in cells]
+
+
+def _axis_style(cell: str) -> str:
+    if cell.isdigit():
+        return "compacted"
+    return _AXIS_STYLES.get(cell, "muted")
+
+
+_AXIS_STYLES: Final = {
+    COMPACTION: "compacted bold",
+    SHOWN: "accent bold",
+    MARKED: "accent",
+    SUBAGENT: "live",
+}

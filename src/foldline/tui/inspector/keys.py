@@ -1,24 +1,23 @@
-"""The Inspector's keys: one table that bindings, hints and the help list come from."""
+"""The Inspector's keys: one table for bindings, hints and help."""
 
 from collections.abc import Container
 from typing import Final
 
-from foldline.tui.keys.names import joined
-from foldline.tui.keys.table import (
+from foldline.frontend.keymap import (
     HELP,
     ScreenKey,
     cursor_keys,
     hint_words,
     jump_keys,
-    key_of,
     name_of,
+    names_of,
     panel_keys,
     search_keys,
     table,
 )
 
 EDIT: Final = "Edit"
-"""The group of the keys that change the view: only a session that is open for work has them."""
+"""The group of keys that change the view. They do not work in read-only Inspectors."""
 
 
 def _key(
@@ -30,124 +29,160 @@ def _key(
     shown: str = "",
     *,
     own: bool = False,
-    palette: bool = True,
 ) -> ScreenKey[bool]:
-    return ScreenKey(id, tuple(keys.split()), help, "", hint, shown, own=own, title=title, palette=palette)
+    return ScreenKey(
+        id,
+        tuple(keys.split()),
+        help,
+        "",
+        hint,
+        shown,
+        own=own,
+        title=title,
+    )
 
 
 def _edit_key(id: str, key: str, help: str) -> ScreenKey[bool]:
-    return ScreenKey(id, (key,), help, EDIT, id, title=id.capitalize(), works=lambda live: live)
+    return ScreenKey(
+        id, (key,), help, EDIT, id, title=id.capitalize(), works=lambda live: live
+    )
 
 
 KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
     "inspector",
     "Move",
     *cursor_keys(
-        "Moves the cursor by an entry.",
-        "A screen up or down, the first entry, the last one. At the last line the panel follows.",
+        "Moves the cursor up or down one entry.",
+        "Goes up or down one screen, or to the first or last entry. At the last line, the panel follows new "
+        "entries.",
     ),
     _key(
         "open",
         "enter",
-        "Opens an entry in place, or closes it. On a file: its newest touch in History, again an older one.",
+        "Expands or collapses an entry in place. On a file: goes to its latest access. Press again for "
+        "earlier ones.",
         "Open",
         "open",
         own=True,
     ),
     "Panels",
     *panel_keys(
-        "History: every entry since the first",
-        "LLM view: what the next request sends, item by item",
-        "Files: those that were modified and read",
-        "Timeline: tokens per request",
+        "History: all entries",
+        "LLM view: the items of the next request",
+        "Files: modified and read files",
         mark="entry",
-        shown="Tab 1–4",
-        below="the timeline",
+        shown="Tab 1–3",
     ),
     "Jump",
     _key(
         "compaction",
         "g",
-        "To the compaction that took or changed this entry; from one, back to what it stands for.",
+        "Goes to the compaction that summarised or changed this entry; from a compaction, back to an entry.",
         "Its compaction",
         "compaction",
     ),
     _key(
         "subagent",
         "o",
-        "Opens the session of the subagent that this entry started, or is the answer of.",
+        "Opens the session of the subagent that this entry started, or whose result this entry is.",
         "Its subagent",
         "subagent",
     ),
     *jump_keys("prompt", ("[", "]"), hint="prompt"),
     *jump_keys("compaction", ("{", "}"), hint="compaction"),
     "Search",
-    _key(
-        "filter",
-        "f",
-        "Chooses what this panel shows: by kind, state or mark; system notes, too.",
-        "Filter",
-        "filter",
+    *search_keys(
+        "Finds text in this panel, also in closed entries. Finds entries by their properties with tool:bash, "
+        "kind:user, state:hidden or mark:failed.",
+        "entry",
     ),
-    *search_keys("Finds text in this panel, closed entries included.", "entry"),
     "Move",
     _key(
         "copy",
         "y",
-        "Copies the text of the entry, with OSC 52: the terminal puts it on the clipboard.",
+        "Copies the text of the entry to the clipboard, through the terminal (OSC 52).",
         "Copy",
     ),
     _edit_key(
         "pin",
         "p",
-        "Brings an entry and its tool group back verbatim and keeps them in every later compaction; again, "
-        "unpins.",
+        "Restores an entry and its tool group verbatim, and keeps them in later compactions. Again: unpins "
+        "them.",
     ),
-    _edit_key("hide", "z", "Puts a placeholder in the place of a tool result; again, shows it."),
-    _edit_key("drop", "x", "Takes an entry and its tool group out of the view."),
-    _edit_key("restore", "r", "Brings an entry and its tool group back verbatim."),
+    _edit_key(
+        "hide",
+        "z",
+        "Replaces a tool result with a placeholder. Again: shows it.",
+    ),
+    _edit_key("drop", "x", "Removes an entry and its tool group from the view."),
+    _edit_key("restore", "r", "Restores an entry and its tool group verbatim."),
     _edit_key(
         "undo",
         "u",
-        "Takes back the newest change of the view: an edit, a compaction, a clear, a rewind; then the one "
-        "before.",
+        "Undoes the newest change to the view (edit, compaction, clear or rewind). Press again for earlier "
+        "ones.",
     ),
     "Time",
     _key(
         "older-request",
         ",",
-        "All panels as of the request before. Nothing can be edited there.",
-        "As of the request before",
+        "Shows all panels as of the previous request, read-only.",
+        "As of the previous request",
+        "request",
     ),
-    _key("newer-request", ".", "As of the next request.", "As of the next request"),
+    _key(
+        "newer-request",
+        ".",
+        "Shows all panels as of the next request.",
+        "As of the next request",
+        "request",
+    ),
     _key(
         "before-compaction",
         "<",
-        "Right after the compaction before: what it left of the view.",
-        "As of the compaction before",
+        "Goes back: all panels show the state just after the previous compaction.",
+        "As of the previous compaction",
+        "compaction",
     ),
-    _key("after-compaction", ">", "Right after the next compaction.", "As of the next compaction"),
-    _key("now", "0", "Back to now, to where you were.", "Back to now"),
     _key(
-        "along",
-        "left right",
-        "On the timeline: one request. Home: the first one. End: now. Enter: the first entry it sent anew.",
-        "Along the timeline",
-        own=True,
-        palette=False,
+        "after-compaction",
+        ">",
+        "Goes forward: all panels show the state just after the next compaction.",
+        "As of the next compaction",
+        "compaction",
+    ),
+    _key(
+        "now",
+        "0",
+        "Returns to the current state and your earlier position.",
+        "Back to now",
+        "now",
+    ),
+    _key(
+        "timeline",
+        "4",
+        "Shows or hides the timeline, with the tokens per request.",
+        "Timeline",
+    ),
+    _key(
+        "first-entry",
+        "f",
+        "Goes to the first entry that the shown request added.",
+        "First entry of the request",
     ),
     _key(
         "mark",
         "space",
-        "Marks an entry: pin, hide, drop and restore act on all that are marked. On the timeline: marks the "
-        "shown request to compare others with. Again, unmarks it.",
+        "Marks an entry, so that pin, hide, drop and restore act on all marked entries. In an earlier state: "
+        "marks the shown request for comparison with others. Again: removes the mark.",
         "Mark",
+        "mark",
     ),
     _key(
         "diff",
         "d",
-        "Compares this request with the one before; on a compaction, the views before and after it; with a "
-        "marked request, that one and this.",
+        "Compares this request with the marked one, or with the previous one. On a compaction: compares the "
+        "views before and after it. Again: shows the next of these comparisons.",
         "Compare requests",
         "compare",
     ),
@@ -155,66 +190,78 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
     _key(
         "maximise",
         "m",
-        "Beside the chat: the whole screen for the Inspector; again, back beside the chat.",
+        "Shows the Inspector full screen. Again: beside the chat.",
         "Maximise",
+    ),
+    _key(
+        "by-size",
+        "s f4",
+        "Shows what fills the window by category, and lists the items by size. Again: lists them in order.",
+        "By size",
+        "by size",
+    ),
+    _key(
+        "notes",
+        "a",
+        "Shows or hides system notes in History: requests, notices, approvals and edits.",
+        "System notes",
     ),
     "Program",
     HELP,
-    _key("close", "escape f2", "Closes the search, then the Inspector.", "Close", "close", "Esc"),
+    _key(
+        "close",
+        "escape f2",
+        "Ends the search, then closes the Inspector.",
+        "Close",
+        "close",
+        "Esc",
+    ),
 )
-"""What decides which of them work: whether the session is open for work."""
+"""The key table. The argument of each key's `works` is whether the session can be edited."""
 
 
-def hints(closes: str, *, live: bool = False, idle: Container[str] = ()) -> list[tuple[str, str]]:
-    """(keys, word) pairs for the row of hints, the last one for its right end. `idle` commands would do
-    nothing at the place."""
-    keys = [key for key in KEYS if key.id not in idle]
-    return [(names, closes if word == "close" else word) for names, word in hint_words(keys, live)]
-
-
-_PAST_HINTS: Final = (
-    (("older-request", "newer-request"), "request"),
-    (("now",), "now"),
-    (("before-compaction", "after-compaction"), "compactions"),
-    (("diff",), "compare"),
-    (("move",), "move"),
-    (("open",), "open"),
-    (("next-panel",), "panel"),
-    (("search",), "search"),
-    (("filter",), "filter"),
-    (("help",), "keys"),
-    (("close",), "close"),
+_TIME: Final = frozenset(
+    {
+        "older-request",
+        "newer-request",
+        "before-compaction",
+        "after-compaction",
+        "now",
+        "mark",
+    }
 )
-_TIMELINE_HINTS: Final = (
-    (("along",), "one request"),
-    (("before-compaction", "after-compaction"), "compactions"),
-    (("open",), "its first entry"),
-    (("now",), "now"),
-    (("mark",), "mark"),
-    (("diff",), "compare"),
-    (("next-panel",), "panel"),
-    (("help",), "keys"),
-    (("close",), "close"),
-)
+"""Commands whose hints are shown only in an earlier state."""
+_OF_ROWS: Final = frozenset(
+    key.id for key in KEYS if key.group in ("Jump", "Search")
+) | {"move", "compaction", "subagent"}
+"""Commands whose hints make room for those of `_TIME` in an earlier state."""
 
 
-def time_hints(*, on_timeline: bool) -> list[tuple[str, str]]:
-    """(keys, word) of what works on the timeline, or in the other panels at an earlier moment."""
-    return [(names(*commands), word) for commands, word in (_TIMELINE_HINTS if on_timeline else _PAST_HINTS)]
+def hints(
+    closes: str,
+    *,
+    live: bool = False,
+    past: bool = False,
+    idle: Container[str] = (),
+) -> list[tuple[str, str]]:
+    """Return the (keys, word) pairs of the key hints, with the close key last.
+
+    Args:
+        closes: the word for the close key.
+        live: whether the session can be edited.
+        past: whether an earlier state is shown.
+        idle: commands that have no effect on the current row.
+    """
+    hidden = _OF_ROWS if past else _TIME
+    keys = [key for key in KEYS if key.id not in hidden and key.id not in idle]
+    return [
+        (names, closes if word == "close" else word)
+        for names, word in hint_words(keys, live)
+    ]
 
 
 def scrubbing_words() -> str:
-    """The lower edge of the timeline: `, . one request · < > compactions · 0 back to now`."""
-    requests, compactions = (
-        names("older-request", "newer-request"),
-        names("before-compaction", "after-compaction"),
-    )
-    return f"{requests} one request · {compactions} compactions · {name_of(KEYS, 'now')} back to now"
-
-
-def names(*commands: str) -> str:
-    """How hints call the keys of commands that belong together."""
-    shown = (
-        "".join(key_of(KEYS, each).names[:2]) if each == "along" else name_of(KEYS, each) for each in commands
-    )
-    return joined([name for name in shown if name])
+    """Return the hints at the bottom of the timeline: `, . request · < > compaction · 0 back to now`."""
+    requests = names_of(KEYS, "older-request", "newer-request")
+    compactions = names_of(KEYS, "before-compaction", "after-compaction")
+    return f"{requests} request · {compactions} compaction · {name_of(KEYS, 'now')} back to now"

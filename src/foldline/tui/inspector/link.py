@@ -1,4 +1,4 @@
-"""History, LLM view and Files of a projection, and the one place all three show."""
+"""The lists History, LLM view and Files, and the entry selected in all of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from foldline.context.projection import Projection
 from foldline.tui.blocks.block import Key
-from foldline.tui.blocks.cells import Span, Spans
+from foldline.tui.blocks.cells import RowPiece, Span, Spans, piece, row
+from foldline.tui.fates import gutter_sign, letter
 from foldline.tui.inspector.files import FileBlock, FilesPanel, file_table, names_of
 from foldline.tui.inspector.ledger_uses import LedgerUses
-from foldline.tui.inspector.sheets import HistorySheet, ViewSheet
+from foldline.tui.inspector.tables import HistoryTable, ViewTable
 from foldline.tui.panels.bodies import LedgerBlock
 from foldline.tui.panels.entry_list import EntryList, ViewAnchor, row_key, row_of
 from foldline.tui.panels.entry_rows import (
@@ -23,41 +23,57 @@ from foldline.tui.panels.entry_rows import (
     with_tick,
 )
 from foldline.tui.panels.frame import Panel
-from foldline.tui.panels.states import compaction_of, first_compacted, in_view, is_gone, row_index
-from foldline.tui.widgets.lines import Row
+from foldline.tui.panels.states import (
+    compaction_of,
+    first_compacted,
+    in_view,
+    is_gone,
+    row_index,
+)
+from foldline.tui.widgets.lines import LineWidget
+from foldline.view.items import FateKind
+from foldline.view.projection import Projection
 
-HISTORY, VIEW, FILES, TIMELINE = 0, 1, 2, 3
-"""The panels by the order of their keys."""
+HISTORY: Final = 0
+VIEW: Final = 1
+FILES: Final = 2
+"""Numbers of the panels, starting at `HISTORY`, in the order of the keys that focus them."""
 _MANY: Final = 2_000
-"""Touches of files from which on the list of another moment is made in a thread."""
+"""If an earlier state has more file accesses than this, its files are counted in a thread."""
 
 WIDE: Final = 150
-"""Columns from which three panels stand side by side."""
+"""Minimum width, in columns, for three panels side by side."""
 MEDIUM: Final = 90
-"""Columns from which two do."""
+"""Minimum width, in columns, for two panels."""
 
 
 def panels_at(width: int, active: int, *, alone: bool) -> frozenset[int]:
-    """The panels that show; `alone`: one at a time, however wide it is."""
+    """Return the panels to show at this width; only the active one if `alone`."""
     if alone or width < MEDIUM:
         return frozenset({active})
     if width >= WIDE:
         return frozenset({HISTORY, VIEW, FILES})
-    return frozenset({HISTORY, FILES} if active == FILES else {HISTORY, VIEW})
+    return frozenset({HISTORY, FILES if active == FILES else VIEW})
 
 
 def files_width(width: int) -> int:
-    """Cells of the Files panel beside others: a fifth of the screen, of two panels two fifths."""
+    """Return the width of the Files panel.
+
+    This is a fifth of the width beside two panels, or two fifths beside one.
+    """
     return max(36, width // 5) if width >= WIDE else width * 2 // 5
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The one place all panels show: an entry, and the message a compaction wrote (nth)."""
+    """The entry that all panels show as selected.
+
+    `key` also distinguishes the summaries of a compaction.
+    """
 
     key: Key
     source: int
-    """The panel it was chosen in."""
+    """The panel in which the entry was selected."""
 
     @property
     def index(self) -> int:
@@ -65,15 +81,32 @@ class Link:
 
 
 def _column_names(what: str, gutter: int, width: int) -> list[Span]:
-    """The names of the columns of a list of entries."""
-    left, right = f"state{'no.':>{gutter - 6}} {what}", "tokens "
+    """Return the header row of a list, with its column names."""
+    left = f"state{'no.':>{gutter - 6}} {what}"
+    right = "tokens "
     if len(left) + len(right) + 1 > width:
         right = ""
-    return [(left + " " * max(width - len(left) - len(right), 0) + right, "muted")]
+    gap = max(width - len(left) - len(right), 0)
+    return [(left + " " * gap + right, "muted")]
+
+
+_LEGEND: Final[tuple[FateKind, ...]] = ("live", "clipped", "hidden", "summarised")
+
+
+def legend(width: int) -> list[Span]:
+    """Return the legend of the state letters and gutter symbols."""
+    pieces = [
+        RowPiece((letter(kind), gutter_sign(kind), (f" {kind}", "muted")), gap=2)
+        for kind in _LEGEND
+    ]
+    return row([*pieces, piece("T R X D gone", "muted", gap=2)], [], width)
 
 
 class LinkedLists:
-    """Fills the three lists. Where the cursor is in one, the others show the same entry."""
+    """Fills the three lists.
+
+    The entry at the cursor of one list is also marked in the other two.
+    """
 
     def __init__(
         self,
@@ -83,25 +116,37 @@ class LinkedLists:
         changed: Callable[[], None],
         uses: LedgerUses,
     ) -> None:
-        """`changed` is called when rows were built or counted later than the rest."""
+        """Create empty lists.
+
+        Args:
+            overhead: estimated size of the tool schemas, in tokens.
+            changed: called after accesses have been counted in a thread.
+            uses: finds the used ledger lines.
+        """
         self.projection = projection
         self.uses = uses
         self.cwd = cwd
         self.link: Link | None = None
         self.picked: set[int] = set()
-        """Entries that the edit keys act on, where there are any."""
+        """Marked entries. The edit keys act on them."""
         self._names: tuple[str, ...] = ()
-        self._came_from: int | None = None
-        """The entry from which the reader went to its compaction."""
+        self._jumped_from: int | None = None
+        """The entry that was selected when the user last jumped to its compaction."""
         width = gutter_width(projection.last_index)
         history = EntryList(
-            id="history", gutter=self._history_gutter, gutter_width=width, faded=self._faded, follow=True
+            id="history",
+            gutter=self._history_gutter,
+            gutter_width=width,
+            faded=self._faded,
+            follow=True,
         )
-        view = EntryList(id="view", gutter=self._view_gutter, gutter_width=width, follow=True)
-        self.history = HistorySheet(history, cwd)
-        self.view = ViewSheet(view, overhead, cwd)
+        view = EntryList(
+            id="view", gutter=self._view_gutter, gutter_width=width, follow=True
+        )
+        self.history = HistoryTable(history, cwd)
+        self.view = ViewTable(view, overhead, cwd)
         self.files = FilesPanel(cwd, changed)
-        self._columns = (Row("entry-columns"), Row("item-columns"))
+        self._columns = (LineWidget("entry-columns"), LineWidget("item-columns"))
         self.panels = (
             Panel(history, title="1 History", above=self._columns[0]),
             Panel(view, title="2 LLM view", above=self._columns[1]),
@@ -110,96 +155,115 @@ class LinkedLists:
         self._anchors = (ViewAnchor(history), ViewAnchor(view))
 
     @property
-    def sheets(self) -> tuple[HistorySheet, ViewSheet]:
+    def tables(self) -> tuple[HistoryTable, ViewTable]:
         return self.history, self.view
 
     # --- Content --------------------------------------------------------------------------------------
 
     def begin(self, projection: Projection) -> None:
-        """Show another history: the ends at once; what is above them `fill` builds in slices."""
+        """Show another history, starting with its last rows.
+
+        `RowTable.fill` builds the other rows in slices.
+        """
         self.projection = projection
-        self.history.begin(projection)
-        self.view.begin(projection, self.history.last_change)
-        self.history.new_from = self.view.new_from
+        for table in self.tables:
+            table.begin(projection)
         self.files.refresh_from(projection, changed=True)
-        self._widen()
+        self.describe_columns()
 
-    def grow(self, active: int) -> tuple[int, bool]:
-        """Show what has come since: growth touches only the tails, a compaction repaints gutters in place.
-
-        Returns how many entries came, and whether they changed the view above its end."""
-        projection = self.projection
-        came, changed = self.history.grow(projection)
-        if came:
-            self._update_view(changed)
-            self._widen()
-            if changed:
-                for sheet in self.sheets:
-                    sheet.view.refresh()
-            self.history.new_from = self.view.new_from
-            self.files.refresh_from(projection, changed=changed)
-            self.relink(active, scroll=False)
-        return came, changed
+    def grow(self, active: int) -> bool:
+        """Show new entries. Returns whether there were any."""
+        count, changed = self.history.grow()
+        if not count:
+            return False
+        self._update_view(changed)
+        self.describe_columns()
+        if changed:
+            for table in self.tables:
+                table.view.refresh()
+        self.files.refresh_from(self.projection, changed=changed)
+        self.relink(active, scroll=False)
+        return True
 
     def _update_view(self, changed: bool) -> None:
-        """A cursor whose item was compacted goes to what stands for it, not to a neighbour."""
+        """Update the LLM view.
+
+        If the cursor's item was compacted, the cursor moves to the summary.
+        """
         view = self.view.view
         before = view.cursor
-        self.view.update(self.projection, self.history.last_change, changed)
-        if before is not None and view.cursor != before and before[0] >= 0:
-            key = in_view(self.projection, before[0]).key
-            if view.holds(key):
-                view.cursor_to(key, quiet=True, scroll=False)
-                self.link = Link(key, VIEW)
+        self.view.update(compacted=changed)
+        if before is None or view.cursor == before or before[0] < 0:
+            return
+        key = in_view(self.projection, before[0]).key
+        if view.holds(key):
+            view.cursor_to(key, quiet=True, scroll=False)
+            self.link = Link(key, VIEW)
 
-    async def turn(self, then: Projection) -> None:
-        """Show the history as it was, or is."""
-        view = await self.view.turn(then)
-        history = await self.history.turn(then, self.view.new_from)
-        many = len(then.touches) >= _MANY
-        table = await asyncio.to_thread(file_table, then, self.cwd) if many else file_table(then, self.cwd)
+    async def show_history(
+        self, then: Projection, before: Projection | None = None
+    ) -> None:
+        """Show the history as it was at another point.
+
+        Args:
+            before: an earlier state, with which the view is compared.
+        """
+        self.view.before = before
+        self.view.take(then)
+        self.history.take(then)
+        view_rows = await self.view.build_rows()
+        history_rows = await self.history.build_rows()
+        if len(then.touches) >= _MANY:
+            files = await asyncio.to_thread(file_table, then, self.cwd)
+        else:
+            files = file_table(then, self.cwd)
         for anchor in self._anchors:
             anchor.before()
         self.projection = then
-        for sheet, made in ((self.view, view), (self.history, history)):
-            if made is not None:
-                sheet.put(made)
+        self.view.put(view_rows)
+        self.history.put(history_rows)
         for anchor in self._anchors:
             anchor.after()
-        self.files.put(then, table)
-        self._widen()
-        for sheet in self.sheets:
-            sheet.view.lay_out()
+        self.files.put(then, files)
+        self.describe_columns()
+        for table in self.tables:
+            table.view.lay_out()
 
-    def _widen(self) -> None:
+    def describe_columns(self) -> None:
+        """Update the gutters and the names of the columns."""
         width = gutter_width(self.projection.last_index)
-        for columns, what, sheet in zip(self._columns, ("entry", "item"), self.sheets, strict=True):
-            sheet.view.widen_gutter(width)
+        for columns, what, table in zip(
+            self._columns, ("entry", "item"), self.tables, strict=True
+        ):
+            table.view.widen_gutter(width)
             columns.show(partial(_column_names, what, width))
+        if self.view.difference is not None:
+            self._columns[1].show(self.view.difference.sums_row)
 
     def pick(self, picked: set[int]) -> None:
-        """Mark these entries for the edit keys, and no others."""
+        """Replace the marked entries."""
         self.picked = picked
-        for sheet in self.sheets:
-            sheet.view.refresh()
+        for table in self.tables:
+            table.view.refresh()
 
     # --- The link -------------------------------------------------------------------------------------
 
     def link_here(self, active: int) -> None:
-        """The cursor of the active panel is the place now."""
+        """Mark the entry at the active panel's cursor in all panels."""
         view = self.panels[active].view
         key = view.cursor
         if key is None:
             return
-        if active == FILES:
-            block = view.block(key)
-            self.files.file = block if isinstance(block, FileBlock) else self.files.file
-        else:
+        if active != FILES:
             self.link = Link(row_of(key), active)
             self.relink(active, scroll=True)
+            return
+        block = view.block(key)
+        if isinstance(block, FileBlock):
+            self.files.file = block
 
     def relink(self, active: int, *, scroll: bool) -> None:
-        """Show the link in the panels that do not have the cursor."""
+        """In the panels without the cursor, mark the linked entry with `▷`."""
         for number, panel in enumerate(self.panels):
             if number != active:
                 key = self.counterpart(number)
@@ -213,49 +277,62 @@ class LinkedLists:
         self._mark_names(names_of(path, self.cwd) if path is not None else ())
 
     def jump_to_touch(self, file: FileBlock, active: int) -> None:
-        """History to the newest touch of a file; from there to an older one; round to the newest."""
-        touches, link = file.touches, self.link
-        at = touches.index(link.index) if link and link.index in touches else 0
-        again = link is None or link.source == FILES
+        """Link to the newest access to a file.
+
+        If an access is already linked, link to the one before it.
+        """
+        touches = file.touches
+        link = self.link
+        target = touches[-1]
+        if link is not None and link.source == FILES and link.index in touches:
+            target = touches[touches.index(link.index) - 1]
         self.files.file = file
-        self.link = Link(row_key(touches[at - 1] if again else touches[-1]), FILES)
+        self.link = Link(row_key(target), FILES)
         self.relink(active, scroll=True)
 
-    def beside_compaction(self, index: int) -> int | None:
-        """The compaction that took an entry; of a compaction the entry one came from, else the first that it
-        stands for. None where there is none."""
-        there = compaction_of(self.projection, index)
-        if there != index:
-            self._came_from = index
-            return there
-        came = self._came_from
-        if came is not None and came != index and compaction_of(self.projection, came) == index:
-            return came
+    def compaction_counterpart(self, index: int) -> int | None:
+        """Return the entry to which the compaction key jumps, if any.
+
+        For an entry, this is its compaction. For a compaction, this is the entry from which the user came, or
+        otherwise the first entry covered by the compaction.
+        """
+        compaction = compaction_of(self.projection, index)
+        if compaction != index:
+            self._jumped_from = index
+            return compaction
+        origin = self._jumped_from
+        if (
+            origin is not None
+            and origin != index
+            and compaction_of(self.projection, origin) == index
+        ):
+            return origin
         return first_compacted(self.projection, index)
 
     def counterpart(self, panel: int) -> Key | None:
-        """The row of a panel that shows the link; None where it has none."""
+        """Return the row of the linked entry in a panel, if any."""
         link = self.link
         if link is None or link.index < 0:
             return None
-        view = self.panels[panel].view
         if panel == FILES:
-            key = self.files.row_of(link.index)
-        elif panel == HISTORY:
-            key = row_key(link.index)
+            return self.files.row_of(link.index)
+        view = self.panels[panel].view
+        if panel == HISTORY:
+            key: Key | None = row_key(link.index)
         elif link.source == VIEW and view.holds(link.key):
             key = link.key
         else:
             key = in_view(self.projection, link.index).key
-        if key is not None and panel != FILES and not view.holds(key):
+        if key is not None and not view.holds(key):
             key = row_key(row_index(self.projection, key[0]))
         return key if view.holds(key) else None
 
     def _mark_names(self, names: tuple[str, ...]) -> None:
-        """Mark the lines of closed summaries that name the file of the place."""
+        """In collapsed summaries, mark the lines that contain any of these file names."""
         if names == self._names:
             return
-        self._names = self.view.names = names
+        self._names = names
+        self.view.names = names
         view = self.view.view
         for item in self.view.summaries():
             preview = summary_preview(row_key(*item.key), item.message.text, names)
@@ -269,7 +346,13 @@ class LinkedLists:
 
     def _history_gutter(self, key: Key, line: int) -> Spans:
         width = gutter_width(self.projection.last_index)
-        spans = history_gutter(self.projection, self.view.new_from, key, line, width)
+        spans = history_gutter(
+            self.projection,
+            self.view.new_from,
+            key,
+            line,
+            width,
+        )
         return self._marked(self.history.view, spans, key, line)
 
     def _view_gutter(self, key: Key, line: int) -> Spans:
@@ -278,18 +361,30 @@ class LinkedLists:
         if not isinstance(block, SummaryPreview):
             block = view.block(row_of(key))
         width = gutter_width(self.projection.last_index)
-        spans = view_gutter(block, self.view.new_from, key, line, width)
+        if self.view.difference is not None:
+            return self.view.difference.gutter(block, key, line, width)
+        spans = view_gutter(
+            block,
+            self.view.new_from,
+            key,
+            line,
+            width,
+        )
         return self._marked(view, spans, key, line)
 
     def _marked(self, view: EntryList, spans: Spans, key: Key, line: int) -> Spans:
-        """The gutter with a tick: of a row that was picked, or a line of a ledger that the model has used."""
+        """Add `✓` to the gutter of a marked row or of a used ledger line."""
         if line:
             return spans
         if key == row_of(key):
             return with_tick(spans) if key[0] in self.picked else spans
         block = view.block(key)
-        used = isinstance(block, LedgerBlock) and block.line.id in self.uses.known(key[0]).used
-        return (*spans, ("✓", "live bold")) if used else spans
+        if (
+            isinstance(block, LedgerBlock)
+            and block.line.id in self.uses.known(key[0]).used
+        ):
+            return (*spans, ("✓", "live bold"))
+        return spans
 
     def _faded(self, key: Key) -> bool:
         return key[0] >= 0 and is_gone(self.projection, key[0])

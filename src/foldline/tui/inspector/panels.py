@@ -1,59 +1,129 @@
-"""History, LLM view, Files and Timeline as one widget: what is shown where, at which moment, and the keys."""
+"""History, LLM view, Files and Timeline as one widget, with their keys."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.geometry import Size as Space
-from textual.widget import Widget
 from textual.worker import Worker
 
-from foldline.context.moments import Moment, first_entry
-from foldline.context.numbers import many
-from foldline.context.projection import Projection
-from foldline.context.subagents import started_by
 from foldline.history.stored import without_gc
+from foldline.past.describe import size_words
+from foldline.past.moments import Moment, first_entry
+from foldline.past.subagents import started_by
 from foldline.protocol import Compaction, Subagent
+from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Piece, Span, piece, row
+from foldline.tui.blocks.cells import RowPiece, Span, piece, row
 from foldline.tui.blocks.view import BlockView
 from foldline.tui.dock import CHAT_COLUMNS
-from foldline.tui.inspector.compare import CompareScreen
 from foldline.tui.inspector.files import FileBlock
-from foldline.tui.inspector.filters import EVERYTHING, Filter, FilterScreen
-from foldline.tui.inspector.keys import EDIT, KEYS, hints, time_hints
+from foldline.tui.inspector.keys import KEYS, hints
 from foldline.tui.inspector.ledger_uses import LedgerUses
-from foldline.tui.inspector.link import FILES, HISTORY, TIMELINE, VIEW, LinkedLists, files_width, panels_at
-from foldline.tui.inspector.past import comparisons
-from foldline.tui.inspector.sheets import PanelState, Sheet
-from foldline.tui.inspector.time_travel import TimeTravel
-from foldline.tui.inspector.timeline import TimelinePanel, rows_for
-from foldline.tui.keys.table import bindings
+from foldline.tui.inspector.link import (
+    FILES,
+    HISTORY,
+    MEDIUM,
+    VIEW,
+    LinkedLists,
+    files_width,
+    legend,
+    panels_at,
+)
+from foldline.tui.inspector.search import parse_search, properties_of
+from foldline.tui.inspector.sizes import (
+    USE_WIDTH,
+    UseRow,
+    WindowUse,
+    use_heading,
+    use_rows,
+    window_rows,
+)
+from foldline.tui.inspector.tables import RowTable
+from foldline.tui.inspector.time_travel import NOW, TimeTravel, Viewpoint, comparisons
+from foldline.tui.inspector.timeline import TALL, TimelinePanel, rows_for
+from foldline.tui.keys.bindings import bindings
 from foldline.tui.panels import edit_hints
-from foldline.tui.panels.entry_list import Scroll, row_key, row_of
-from foldline.tui.panels.entry_rows import entry_row, is_compaction, is_prompt
+from foldline.tui.panels.entry_list import (
+    EntryList,
+    ScrollPosition,
+    row_key,
+    row_of,
+)
+from foldline.tui.panels.entry_rows import (
+    ItemRow,
+    entry_row,
+    is_compaction,
+    is_prompt,
+)
+from foldline.tui.panels.frame import Panel, TextLines
 from foldline.tui.panels.states import compaction_of
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.terminal.clipboard import copy
-from foldline.tui.widgets.lines import Row
+from foldline.tui.widgets.lines import LineWidget
+from foldline.view.budget import Size
+from foldline.view.projection import Projection
 
-_OF_ENTRIES: Final = frozenset(key.id for key in KEYS if key.group in ("Jump", "Search", EDIT)) - {"undo"}
-"""Keys that are of no use on the timeline."""
-_STEPS: Final = frozenset({"older-request", "newer-request", "before-compaction", "after-compaction", "now"})
+_STEPS: Final = frozenset(
+    {"older-request", "newer-request", "before-compaction", "after-compaction", "now"}
+)
+
+NOTHING_ADDED: Final = "This request added no entries."
+NOTHING_TO_COMPARE: Final = "There is no earlier request to compare with."
+NO_SUBAGENT: Final = "This entry has no subagent."
+NO_CHILD_SESSION: Final = "The session of this subagent cannot be opened here."
+NOTHING_TO_MARK: Final = "Only entries that can be edited can be marked."
+NOTHING_TO_COPY: Final = "There is nothing to copy here."
+READ_ONLY: Final = "This session is read-only here."
+NO_ENTRIES_HERE: Final = (
+    "This panel has no entries to act on. Press {key} for the LLM view."
+)
+COVERS_NOTHING: Final = "Compaction {index} covers no entries now."
+NOT_COMPACTED: Final = "No compaction has changed entry {index}."
+NOT_LIVE: Final = "This is the state at {moment}, which cannot be edited. Press {key} to return to now."
+COPIED: Final = "Copied {count}{failure}."
+JUMPS_TO_ACCESS: Final = "Enter goes to latest access"
+NOT_LISTED: Final = "The view has no items of the category {category}."
+SHOWS_LARGEST: Final = "Enter goes to the largest item"
+_ALL_ROWS: Final = 18
+"""Minimum height, in rows, at which the legend, and the rows about compactions, are shown."""
+SEARCH_PROMPT: Final = "text, or tool:bash kind:user state:hidden mark:failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PanelState:
+    """The state of the panels: what they show, positions, expanded rows and marks."""
+
+    viewpoint: Viewpoint = NOW
+    by_size: bool = False
+    shows_notes: bool = False
+    active: int = 0
+    timeline: bool | None = None
+    """Whether the timeline is shown; None if that depends on the height."""
+    needle: str = ""
+    picked: frozenset[int] = frozenset()
+    opened: tuple[frozenset[Key], ...] = ()
+    """The expanded rows of History and of the LLM view."""
+    scrolls: tuple[ScrollPosition, ...] = ()
+    """The scroll positions of History, LLM view and Files."""
 
 
 class InspectorPanels(Workbench):
-    """The Inspector's panels, docked beside the chat or on a screen of their own. The owner calls
-    `refresh_from` after events; nothing here changes the history: what the reader wants of it is posted as
-    `OperationWanted`."""
+    """The Inspector's panels, docked beside the chat or on their own screen.
+
+    The owner calls `refresh_from` after events. Edits by the user are posted as `OperationWanted`. The panels
+    never change the history themselves.
+    """
 
     KEYS = KEYS
+    SEARCH_PROMPT = SEARCH_PROMPT
+    KEPT_HINT = "now"
     BINDINGS = bindings(KEYS, "inspect")
     one_at_a_time: bool = False
-    """Whether one panel shows, however wide it is: beside the chat."""
+    """Whether only one panel is shown at any width. True in the docked Inspector."""
 
     def __init__(
         self,
@@ -66,45 +136,72 @@ class InspectorPanels(Workbench):
         threshold: int | None = None,
         activity: str = "",
         open_child: Callable[[Subagent], None] | None = None,
+        use_now: Callable[[], WindowUse] | None = None,
     ) -> None:
-        """
+        """Create the panels.
+
         Args:
-            overhead: estimate of the tool schemas in tokens, before calibration.
-            window: the model's, in tokens; 0 where it is not known.
+            overhead: estimated size of the tool schemas, in tokens before calibration.
+            window: size of the model's context window, in tokens; 0 if unknown.
             cwd: paths below it are shown relative to it.
-            live: whether the view can be edited here.
-            threshold: size in tokens from which on the view is compacted before a request.
-            activity: what the agent does just now; empty: nothing, edits act at once.
-            open_child: shows the session of a subagent; None where there is none to show.
+            live: whether the user can edit the view in these panels.
+            threshold: size, in tokens, above which the view is compacted before a request.
+            activity: what the agent is doing; empty if it is idle, so that edits apply immediately.
+            open_child: opens the session of a subagent; None if they cannot be opened.
+            use_now: returns the use of the agent's window; None if there is no agent.
         """
         uses = LedgerUses(self, self._uses_found)
         self.lists = LinkedLists(projection, cwd, overhead, self._rows_changed, uses)
         super().__init__(*self.lists.panels)
-        self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
+        self.history = self.lists.history
+        self.view = self.lists.view
+        self._files = self.lists.files
         self.travel = TimeTravel(projection, overhead, window)
-        self.timeline = TimelinePanel(self.action_inspect, self._timeline_picked)
-        limits = edit_hints.Limits(overhead, threshold)
-        self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
+        self.timeline = TimelinePanel(self._timeline_picked)
+        self._shows_timeline: bool | None = None
+        basis = edit_hints.SizeBasis(overhead, threshold)
+        self._edit_hints = (
+            edit_hints.HintWorker(self, basis, self.describe) if live else None
+        )
         self.activity = activity
         self._open_child = open_child
+        self._use_now = use_now
+        self._use = self.travel.use(projection)
+        """The use of the window at the displayed point. Only updated while items are listed by size."""
+        self._use_heading = TextLines(id="heading")
+        self._use_panel = Panel(
+            EntryList(id="use"), title="1 Use", above=self._use_heading
+        )
+        self._window = TextLines(id="window")
+        self._legend = LineWidget("legend")
+        self._legend.show(legend)
+        self._comparisons: list[Viewpoint] = []
+        """The comparisons that the user can step through."""
+        self._before_comparison = PanelState()
         self.head: Callable[[InspectorPanels, int], Sequence[Span]] | None = None
-        """The row above the panels at this width, where they are on a screen of their own or docked."""
+        """Returns the header above the panels for a given width; None if there is no header."""
         self.close: Callable[[], object] = lambda: None
-        """What Esc or F2 does: the reader is done here."""
+        """Closes the Inspector."""
         self.maximise: Callable[[], object] = lambda: None
-        """Gives it the whole screen, or no longer."""
-        self._header = Row("header")
-        self._wanted_entry: int | None = None
-        """The entry to go to once the moment that is on its way is shown."""
+        """Switches between full screen and docked."""
+        self._header = LineWidget("header")
+        self._place_cursor: Callable[[], object] = lambda: None
+        """Moves the cursor as soon as the selected point in history is displayed."""
         self._entered: int | None = None
-        """The panel the focus came to from outside: Tab goes round to it, and leaves, beside the chat."""
+        """The panel that was focused when the Inspector was entered.
+
+        In the docked Inspector, Tab closes the Inspector instead of returning to this panel.
+        """
 
     def compose(self) -> ComposeResult:
         if self.head is not None:
             yield self._header
+        yield self._window
         with self.side_by_side:
-            yield from self.panels
+            yield self._use_panel
+            yield from self.lists.panels
         yield self.timeline
+        yield self._legend
         yield from self.foot()
 
     def on_mount(self) -> None:
@@ -114,85 +211,92 @@ class InspectorPanels(Workbench):
         self.call_after_refresh(self._show_timeline)
 
     def on_unmount(self) -> None:
-        """Let go of all that is as large as the history: see `BlockCanvas.on_unmount`."""
+        """Free everything that grows with the history. `BlockView.on_unmount` explains why."""
         self.travel.past.forget()
         self.lists.projection = self.travel.now
-        for sheet in self.lists.sheets:
-            sheet.forget()
+        for table in self.lists.tables:
+            table.forget()
 
     # --- For the owner --------------------------------------------------------------------------------
 
     @property
     def projection(self) -> Projection:
-        """The history that is shown."""
+        """The history in the state that the panels show."""
         return self.lists.projection
 
     @property
     def live(self) -> bool:
-        """Whether the view can be edited here, now."""
+        """Whether the view can be edited now.
+
+        It cannot be edited while an earlier state is displayed.
+        """
         return self._edit_hints is not None and self.travel.is_now
 
     @property
     def has_hints(self) -> bool:
-        """Whether the view can be edited here, once now is shown."""
+        """Whether the view can be edited while its current state is displayed."""
         return self._edit_hints is not None
 
     @property
-    def priced(self) -> bool:
-        """Whether the status row says by now what the edit keys would do."""
-        return self._edit_hints is not None and self._edit_hints.known
+    def has_edit_hints(self) -> bool:
+        """Whether the effects of the edit keys have been computed for the cursor position."""
+        return self._edit_hints is not None and self._edit_hints.is_ready
 
     @property
     def _index(self) -> int:
-        """The entry all panels show; negative: none."""
+        """Index of the entry selected in all panels; negative without a selection."""
         return -1 if self.lists.link is None else self.lists.link.index
 
-    @property
-    def shown_panel(self) -> int:
-        """The panel that has, or last had, the focus."""
-        return TIMELINE if self.timeline.has_focus else self.active
-
     def enter(self) -> None:
-        """Take the focus, in the panel that had it last."""
+        """Focus the panel that had the focus last."""
         self._entered = self.active
         super().enter()
 
     def set_activity(self, activity: str, threshold: int | None) -> None:
-        """What the agent does just now, and the threshold where it is known; shown by `refresh_from`."""
+        """Set the agent's activity and, if known, the threshold.
+
+        The change becomes visible with the next `refresh_from`.
+        """
         self.activity = activity
         if self._edit_hints is not None and threshold is not None:
-            self._edit_hints.limits = replace(self._edit_hints.limits, threshold=threshold)
+            self._edit_hints.basis = replace(
+                self._edit_hints.basis, threshold=threshold
+            )
 
     def set_price(self, dollars: float | None) -> None:
-        """What a token of a request costs; None where that is not known."""
+        """Set the price of a request in dollars per token.
+
+        None means that the price is unknown.
+        """
         if self._edit_hints is not None:
-            self._edit_hints.limits = replace(self._edit_hints.limits, price=dollars)
+            self._edit_hints.basis = replace(self._edit_hints.basis, price=dollars)
 
     def refresh_from(self, projection: Projection) -> None:
-        """Show what has come since; the panels only where they show now."""
+        """Show new entries, unless the panels show an earlier state."""
         if projection is not self.travel.now:
             self.travel.begin(projection)
-            self.lists.projection, self.lists.link = projection, None
+            self.lists.projection = projection
+            self.lists.link = None
             self._rebuild()
         elif self.travel.is_now:
             self._grow()
         self._show_timeline()
 
     def reveal(self, index: int) -> None:
-        """Go to an entry in History, also where its row is still to be built."""
-        self.go(HISTORY)
+        """Go to an entry in History, even if its row has not been built yet."""
+        self._go_to_history()
         key = row_key(self.history.row_index(index))
-        if not self.history.view.holds(key) and (self.history.missing or self.history.filter.active):
-            self.run_worker(self._reveal_when_filled(index), group="reveal", exclusive=True)
+        if self.history.missing and not self.history.view.holds(key):
+            self.run_worker(
+                self._reveal_when_filled(index), group="reveal", exclusive=True
+            )
             return
         self.history.view.cursor_to(key, quiet=True)
         self.relink()
         self.describe()
 
     async def _reveal_when_filled(self, index: int) -> None:
-        if self.history.filter.active:
-            await self.history.show_only(EVERYTHING)
-        while self.history.missing:  # what is built as the panels open may overtake this
+        while self.history.missing:  # another build may stop this one
             await self.history.fill()
         if self.history.view.holds(row_key(self.history.row_index(index))):
             self.reveal(index)
@@ -200,22 +304,16 @@ class InspectorPanels(Workbench):
     # --- Content --------------------------------------------------------------------------------------
 
     def _rebuild(self) -> None:
-        """All anew: the ends at once, what is above them in slices."""
-        filters = [(sheet, sheet.filter) for sheet in self.lists.sheets]
+        """Rebuild both lists: the last rows immediately, earlier rows in slices."""
         self.lists.begin(self.projection)
         self._fill_later()
-        for sheet, wanted in filters:
-            if wanted.active:
-                self._filter(sheet, wanted)
+        self._show_use()
         self.describe()
 
     def _grow(self) -> None:
-        came, changed = self.lists.grow(self.active)
-        if came:
-            for sheet in self.lists.sheets:
-                if changed and sheet.filter.active:  # others may fit
-                    self._build(sheet, sheet.build)
+        if self.lists.grow(self.active):
             self._fill_later()
+        self._show_use()
         self.describe()
 
     def _fill_later(self) -> None:
@@ -223,251 +321,392 @@ class InspectorPanels(Workbench):
             self.run_worker(self._fill(), group="fill", exclusive=True)
 
     async def _fill(self) -> None:
-        for sheet in self.lists.sheets:
-            await sheet.fill()
+        for table in self.lists.tables:
+            await table.fill()
         self._rows_changed()
 
     def _rows_changed(self) -> None:
-        """Other rows are shown: the place stays."""
+        """Update the counterparts of the cursor after rows have changed."""
         self.lists.relink(self.active, scroll=False)
         self.describe()
 
     def _uses_found(self) -> None:
-        """More is known of a ledger: its used lines are marked."""
-        for sheet in self.lists.sheets:
-            sheet.view.refresh()
+        """Mark the ledger lines that have been found to be used."""
+        for table in self.lists.tables:
+            table.view.refresh()
         self.describe()
 
     def relink(self) -> None:
-        self.lists.link_here(self.active)
+        if self.active_view is not self._use_panel.view:
+            self.lists.link_here(self.active)
 
     @property
-    def _sheet(self) -> Sheet:
-        """The list of the active panel, where that is one of entries; else History's."""
-        return self.view if self.active == VIEW else self.history
+    def _table(self) -> RowTable | None:
+        """The rows of the active panel if it shows entries or items."""
+        tables = (
+            table for table in self.lists.tables if table.view is self.active_view
+        )
+        return next(tables, None)
+
+    # --- Modes ----------------------------------------------------------------------------------------
 
     @property
-    def _is_filtered(self) -> bool:
-        """Whether a filter leaves entries out of the active panel."""
-        return self.active != FILES and self._sheet.filter.active
+    def by_size(self) -> bool:
+        """Whether the items are listed by size, next to the panel with the window's usage."""
+        return self.view.by_size
+
+    @property
+    def comparing(self) -> bool:
+        """Whether the differences between two views are shown."""
+        return self.travel.chosen.before is not None
+
+    def show_by_size(self, by_size: bool = True) -> None:
+        """List the items by size, beside the use of the window, or all entries in order."""
+        if by_size == self.by_size:
+            return
+        self._set_by_size(by_size)
+        if by_size:
+            self._place_cursor = self._to_first_item
+        self.travel.chosen = Viewpoint(self.travel.moment)
+        panel = self.active
+        if by_size:
+            narrow = self.room.width < MEDIUM or self.one_at_a_time
+            panel = HISTORY if narrow else VIEW
+        self.go(panel)
+        self._show_chosen()
+
+    def _set_by_size(self, by_size: bool) -> None:
+        if by_size != self.by_size and self.active == HISTORY:
+            self.active_view.give_cursor()
+        self.view.by_size = by_size
+        first = self._use_panel if by_size else self.lists.panels[HISTORY]
+        self.panels = (first, *self.lists.panels[1:])
+        self._show_use()
+
+    def _show_use(self) -> None:
+        """Update the use of the window, if it is displayed."""
+        if not self.by_size:
+            return
+        if self._use_now is not None and self.travel.is_now:
+            self._use = self._use_now()
+        else:
+            self._use = self.travel.use(self.projection)
+        self._use_panel.view.set_blocks(use_rows(self._use))
+
+    def _compare(self) -> None:
+        """Show the differences between two views, or the next such comparison."""
+        travel = self.travel
+        chosen = travel.chosen
+        number = 0
+        if self.comparing:
+            number = self._comparisons.index(chosen) + 1
+        else:
+            self._comparisons = comparisons(
+                travel.now, travel.moment, travel.marked, self._compaction_at_cursor
+            )
+            self._before_comparison = self.state
+        if not self._comparisons:
+            self.status_note = NOTHING_TO_COMPARE
+            return
+        self._set_by_size(False)
+        self._place_cursor = self._to_first_item
+        self.go(VIEW)
+        self.choose(self._comparisons[number % len(self._comparisons)])
+
+    @property
+    def _compaction_at_cursor(self) -> int | None:
+        index = self._index
+        if self._table is None or index < 0:
+            return None
+        return index if isinstance(self.projection.entry(index), Compaction) else None
+
+    def _go_to_history(self) -> None:
+        self.show_by_size(False)
+        self.go(HISTORY)
 
     # --- Panels and focus -----------------------------------------------------------------------------
 
     @property
     def room(self) -> Space:
-        """Columns and rows: before its first layout those it will have, else that would be done twice."""
+        """Available columns and rows.
+
+        Before the first layout, this is the expected size, which makes a second layout unnecessary.
+        """
         width, height = self.size
         if not self.size:
             width, height = self.app.size
-            width -= CHAT_COLUMNS if self.one_at_a_time else 0
-        return Space(width, max(height - (self.head is not None), 0))
+            if self.one_at_a_time:
+                width -= CHAT_COLUMNS
+        if self.head is not None:
+            height -= 1
+        return Space(width, max(height, 0))
 
     def lay_out(self) -> None:
         width, height = self.room
-        shown = panels_at(width, self.active, alone=self.one_at_a_time)
+        alone = self.one_at_a_time or self.comparing
+        shown = panels_at(width, self.active, alone=alone)
         self._files.lay_out(files_width(width) if len(shown) > 1 else None, height)
+        self._use_panel.styles.width = USE_WIDTH if len(shown) > 1 else "1fr"
+        for panel in (self._use_panel, self.lists.panels[HISTORY]):
+            panel.display = False
+        self._window.display = self.by_size
+        self._legend.display = height >= _ALL_ROWS
+        self._window.styles.height = 3 if height >= _ALL_ROWS else 1
         self.show_panels(*shown)
         self._lay_out_timeline()
 
     def _lay_out_timeline(self) -> None:
-        """On a short screen it is there only as long as it has the focus."""
-        rows = rows_for(self.room.height, self.timeline.has_focus)
-        self.timeline.display = self.timeline.has_focus or (bool(rows) and not self.one_at_a_time)
-        self.share_rows(str(rows + 2))
+        """Show the timeline if the user wants it, or otherwise if there are enough rows."""
+        height = self.room.height
+        shows = self._shows_timeline
+        if shows is None:
+            shows = height >= TALL and not self.one_at_a_time
+        self.timeline.display = shows
+        self.timeline.styles.height = rows_for(height) + 2
 
-    @property
-    def below(self) -> Widget:
-        return self.timeline
+    def _toggle_timeline(self) -> None:
+        self._shows_timeline = not self.timeline.display
+        self.lay_out()
+        self.call_after_refresh(self._show_timeline)
 
     def take_over(self, number: int) -> None:
         super().take_over(number)
         if self.active_view.cursor != self.lists.counterpart(number):
             self.relink()
 
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        self._lay_out_timeline()
-
-    def on_descendant_blur(self) -> None:
-        self.call_after_refresh(self._lay_out_timeline)
-
-    def focus_timeline(self) -> None:
-        """Give the timeline the focus."""
-        self.news = ""
-        self.timeline.display = True
-        self.timeline.focus()
-
     def _to_panel(self, step: int) -> None:
-        """To the next or previous panel, the timeline among them; beside the chat out of the last one."""
-        there = (self.shown_panel + step) % (TIMELINE + (self.timeline.display or self.one_at_a_time))
-        if self.one_at_a_time and there == self._entered:
-            self.close()
-        elif there == TIMELINE:
-            self.focus_timeline()
-        else:
-            self.go(there)
+        """Go to the next or previous panel.
 
-    # --- Other moments --------------------------------------------------------------------------------
+        The docked Inspector closes once all panels have been visited.
+        """
+        number = (self.active + step) % len(self.panels)
+        if self.one_at_a_time and number == self._entered:
+            self.close()
+        else:
+            self.go(number)
+
+    # --- Earlier states -------------------------------------------------------------------------------
 
     def go_to(self, moment: Moment | None) -> None:
-        """Show another moment; None is now. It is on its way at once, and takes its time where it is far."""
-        if moment == self.travel.moment:
-            return
-        self.travel.moment = moment
-        self.news = ""
+        """Show another point in history, or the current state."""
+        self.choose(Viewpoint(moment))
+
+    def choose(self, viewpoint: Viewpoint) -> None:
+        """Show the history from another viewpoint.
+
+        The timeline changes immediately. The panels follow once the history has been replayed.
+        """
+        if viewpoint != self.travel.chosen:
+            self.travel.chosen = viewpoint
+            self.status_note = ""
+            self._show_chosen()
+
+    def _show_chosen(self) -> None:
         self._show_timeline()
-        self.describe()
-        # The function and not what it gives: where it is overtaken at once, nothing was begun.
+        self.lay_out()
+        self.workers.cancel_group(self, "fill")
+        # Pass the function, because a coroutine would never be awaited if the worker is cancelled at once.
         _: Worker[None] = self.run_worker(self._turn, group="moment", exclusive=True)
 
     async def _turn(self) -> None:
-        """Let the panels show what was chosen. Whoever chooses again cancels it."""
-        moment = self.travel.moment
+        """Show the selected point in history.
+
+        If the user selects another point, this task is cancelled.
+        """
+        travel = self.travel
+        chosen = travel.chosen
+        moment = chosen.moment
         with without_gc():
-            then = self.travel.now if moment is None else await self.travel.past.at(moment)
-            await self.lists.turn(then)
-            self.travel.shown = moment
+            before = None
+            if chosen.before is not None:
+                before = await travel.past.at(chosen.before)
+            then = travel.now if moment is None else await travel.past.at(moment)
+            await self.lists.show_history(then, before)
+            travel.shown = chosen
             if moment is None:
-                self._grow()  # what came while its rows were made
+                self._grow()  # entries may have been added in the meantime
+            self._show_use()
+            place_cursor, self._place_cursor = self._place_cursor, lambda: None
+            place_cursor()
             self.relink()
             self.describe()
             self._show_timeline()
-            index, self._wanted_entry = self._wanted_entry, None
-            if index is not None:
-                self.reveal(index)
             if moment is not None:
-                await self.travel.past.prove(moment, then)
-                self._show_timeline()
-                await self.travel.past.learn_cache_use(moment)
+                await travel.past.check(moment, then)
                 self._show_timeline()
 
+    def _to_first_item(self) -> None:
+        view = self.view.view
+        view.action_home()
+        first = view.next_where(None, 1, lambda row: isinstance(row, ItemRow))
+        if first is not None:
+            view.cursor_to(first, quiet=True)
+
     def _reveal_there(self, index: int) -> None:
-        """Go to an entry as soon as the moment that was chosen is shown."""
+        """Go to an entry as soon as the selected point in history is shown."""
         if self.travel.settled:
             self.reveal(index)
         else:
-            self._wanted_entry = index
+            self._place_cursor = partial(self.reveal, index)
 
     def go_by(self, command: str) -> None:
-        """A key of the timeline."""
+        """Run a timeline command."""
         if command == "first-entry":
             index = first_entry(self.travel.now, self.travel.moment)
             if index is None:
-                self.news = "Nothing was added for it."
+                self.status_note = NOTHING_ADDED
             else:
                 self._reveal_there(index)
             return
-        there = self.travel.step(command)
-        if isinstance(there, str):
-            self.news = there
+        moment = self.travel.step(command)
+        if isinstance(moment, str):
+            self.status_note = moment
         else:
-            self.go_to(there)
+            self.go_to(moment)
 
     def _timeline_picked(self, slot: int) -> None:
-        there = self.travel.request(slot + 1)
-        if not isinstance(there, str):
-            self.go_to(there)
+        moment = self.travel.request(slot + 1)
+        if not isinstance(moment, str):
+            self.go_to(moment)
 
     def _show_timeline(self) -> None:
         if self.is_mounted:
-            self.timeline.show(self.travel.scene(self.projection, self.activity))
-        if self.timeline.has_focus:
+            self.timeline.show(self.travel.timeline(self.projection, self.activity))
+        if self.travel.moment is not None:
             self.describe()
 
-    def _compare(self) -> None:
-        """Compare the views of two requests, or before and after a compaction."""
-        travel, index = self.travel, self._index
-        in_list = self.active != FILES and not self.timeline.has_focus and index >= 0
-        on = index if in_list and isinstance(self.projection.entry(index), Compaction) else None
-        pairs = comparisons(travel.now, travel.moment, travel.marked, on)
-        if pairs:
-            screen = CompareScreen(travel.now, travel.past, pairs, travel.size_of, self.lists.cwd)
-            self.app.push_screen(screen, self._back_from_comparison)
-        else:
-            self.news = "There is nothing before it to compare it with."
-
-    def _back_from_comparison(self, index: int | None) -> None:
-        """To the entry that was asked for, at the moment that is shown where it is there, else now."""
-        if index is not None:
-            if self.projection.entry(index) is None:
-                self.go_to(None)
-            self._reveal_there(index)
-
     # --- Words ----------------------------------------------------------------------------------------
-
-    @property
-    def focused(self) -> int | None:
-        return None if self.shown_panel == TIMELINE else super().focused
 
     def describe_panels(self) -> None:
         if self.head is not None:
             self._header.show(partial(self.head, self))
-        link, here = self.lists.link, self.shown_panel
-        as_of, weight = self.travel.as_of, self.travel.weight(self.projection)
-        history, view, files = self.panels
-        history.head(self.history.head(as_of))
-        view.head(*self.view.head(weight, as_of))
-        files.head(str(len(self._files.table.by_path)))
+        link = self.lists.link
         key = None if link is None else link.key
-        history.foot(*(self.history.foot(key) if here == HISTORY else ("", "")))
+        focused = self.active
+        as_of = self.travel.shown.as_of
+        weight = self.travel.weight(self.projection)
+        history, view, files = self.lists.panels
+        history.head(self.history.head(as_of))
+        view.head(*self._view_head(weight))
+        files.head(str(len(self._files.table.by_path)))
+        history.foot(*(self.history.foot(key) if focused == HISTORY else ("", "")))
         from_history = link is not None and link.source == HISTORY
-        view.foot(*self.view.foot(key, weight, active=here == VIEW, from_history=from_history))
-        files.foot("Enter jumps to latest" if here == FILES else "")
+        view.foot(
+            *self.view.foot(
+                key, weight, active=focused == VIEW, from_history=from_history
+            )
+        )
+        files.foot(JUMPS_TO_ACCESS if focused == FILES else "")
         self._files.show_touches(link.index if link is not None else None)
+        if self.by_size:
+            self._window.show(*window_rows(self._use, self.room.width))
+            width = self._use_panel.size.width or USE_WIDTH
+            self._use_heading.show(use_heading(width - 2))
+            self._use_panel.head("~ estimated")
+            self._use_panel.foot(SHOWS_LARGEST if focused == HISTORY else "")
+
+    def _view_head(self, weight: Size) -> tuple[str, str]:
+        """Return the remark and the title of the LLM view."""
+        shown = self.travel.shown
+        difference = self.view.difference
+        if shown.before is None or difference is None:
+            return self.view.head(weight, shown.as_of)
+        before = self.travel.size_of(shown.before, difference.before)
+        sizes = f"{size_words(before)} → {size_words(weight)}"
+        return sizes, f"2 LLM view: {shown.title(self.travel.now)}"
 
     def hint_pairs(self) -> list[tuple[str, str]]:
-        if self.timeline.has_focus or self.travel.moment is not None:
-            return time_hints(on_timeline=self.timeline.has_focus)
-        here, index = self.projection, self._index
-        idle = {"compaction"} if index < 0 or compaction_of(here, index) is None else set[str]()
-        if index < 0 or started_by(here, index) is None:
+        index = self._index
+        idle: set[str] = set()
+        if index < 0 or compaction_of(self.projection, index) is None:
+            idle.add("compaction")
+        if index < 0 or started_by(self.projection, index) is None:
             idle.add("subagent")
-        return hints(self.esc_words(), live=self.live, idle=idle)
+        return hints(
+            self.esc_words(),
+            live=self.live,
+            past=self.travel.moment is not None,
+            idle=idle,
+        )
 
     def esc_words(self) -> str:
         if self.searching:
-            return "ends the search"
+            return "end search"
         if self.lists.picked:
-            return "unmarks"
-        if self._is_filtered:
-            return "shows all"
+            return "unmark"
+        if self.comparing:
+            return "end comparison"
         return "to the prompt" if self.one_at_a_time else "close"
 
     def status_row(self, width: int) -> list[Span]:
-        link = self.lists.link
-        if self.timeline.has_focus:
-            words = self.timeline.scene.words
-            if self.timeline.says_all or len(words) < 2:  # the keys may be faster than its first picture
-                return row([], [], width)
-            _, weight, *more = words
-            return row([Piece(weight), *(Piece(each, cut="right") for each in more[-1:])], [], width)
+        needs_words = self.timeline.display and not self.timeline.shows_words
+        if self.travel.moment is not None and needs_words:
+            return self._timeline_row(width)
+        if self.by_size and self.active == HISTORY:
+            about = self._use_row.about if self._use_row is not None else ""
+            return row([piece(about, cut="right")], [], width)
         if self.active == FILES:
             file = self._files.file
-            said = "" if file is None else f"{file.shown} · {many(len(file.touches), 'touch', 'touches')}"
-            return row([piece(said, cut="left")], [], width)
-        uses = self.lists.uses.look_at(self.projection, self._index).words if self._index >= 0 else ""
+            words = ""
+            if file is not None:
+                accesses = many(len(file.touches), "access", "accesses")
+                words = f"{file.words()} · {accesses}"
+            return row([piece(words, cut="left")], [], width)
+        uses = ""
+        if self._index >= 0:
+            uses = self.lists.uses.look_at(self.projection, self._index).words
+        link = self.lists.link
         if self._edit_hints is None or not self.live:
             cursor = self.active_view.cursor
-            return [] if link is None else entry_row(self.projection, link.key, cursor, width, uses)
+            return (
+                []
+                if link is None
+                else entry_row(self.projection, link.key, cursor, width, uses)
+            )
         index = None if link is None else link.index
-        picked = tuple(sorted(self.lists.picked))
-        found = self._edit_hints.at(self.projection, picked or index)
-        found = found or edit_hints.EditHints(index, picked=picked)
+        picked = self._picked
+        hints = self._edit_hints.at(self.projection, picked or index)
+        if hints is None:
+            hints = edit_hints.EditHints(index, picked=picked)
         later = bool(self.activity)
-        return edit_hints.edit_row(self.projection, found, self.key, later=later, width=width, more=uses)
+        return edit_hints.edit_row(
+            self.projection, hints, self.key, later=later, width=width, more=uses
+        )
+
+    @property
+    def _use_row(self) -> UseRow | None:
+        """The category at the cursor of the Use panel, if there is one."""
+        block = self._use_panel.view.block(self._use_panel.view.cursor or (-1, 0))
+        return block if isinstance(block, UseRow) else None
+
+    def _timeline_row(self, width: int) -> list[Span]:
+        words = self.timeline.data.words
+        _, weight, *more = words
+        pieces = [RowPiece(weight)]
+        if more:
+            pieces.append(RowPiece(more[-1], cut="right"))
+        return row(pieces, [], width)
+
+    @property
+    def _picked(self) -> tuple[int, ...]:
+        """Indices of the marked entries, in order."""
+        return tuple(sorted(self.lists.picked))
 
     # --- Keys -----------------------------------------------------------------------------------------
 
     @property
-    def facts(self) -> bool:
+    def key_state(self) -> bool:
         return self.live
 
     def action_inspect(self, command: str) -> None:
-        """One of the keys of the table."""
-        if self.timeline.has_focus and command in (*_OF_ENTRIES, "copy"):
-            self.news = f"This is the timeline: {self.key('panel-1')} goes to History."
-        elif self.active == FILES and command.startswith(("older-", "newer-")) and command not in _STEPS:
-            self.news = f"Nothing to jump to here: {self.key('panel-1')} goes to History."
-        elif command in _STEPS or command.startswith("first-"):
+        """Run a command from the key table."""
+        if (
+            self._table is None
+            and command.startswith(("older-", "newer-"))
+            and command not in _STEPS
+        ):
+            self.status_note = NO_ENTRIES_HERE.format(key=self.key("panel-2"))
+        elif command in _STEPS or command == "first-entry":
             self.go_by(command)
         else:
             self.act(command)
@@ -478,7 +717,11 @@ class InspectorPanels(Workbench):
             case "next-panel" | "previous-panel":
                 self._to_panel(1 if command == "next-panel" else -1)
             case "older-compaction" | "newer-compaction":
-                self.to_next(1 if command == "newer-compaction" else -1, is_compaction, "compaction")
+                self.to_next(
+                    1 if command == "newer-compaction" else -1,
+                    is_compaction,
+                    "compaction",
+                )
             case "pin" | "hide" | "drop" | "restore":
                 self._edit(command)
             case _ if command in self._actions:
@@ -488,13 +731,14 @@ class InspectorPanels(Workbench):
 
     @property
     def _actions(self) -> dict[str, Callable[[], object]]:
-        """What other keys do that only the Inspector has."""
+        """The commands that are specific to the Inspector, with their actions."""
         return {
-            "panel-4": self.focus_timeline,
+            "timeline": self._toggle_timeline,
             "compaction": self._to_compaction,
             "subagent": self._to_subagent,
             "diff": self._compare,
-            "filter": self._open_filter,
+            "by-size": lambda: self.show_by_size(not self.by_size),
+            "notes": self._toggle_notes,
             "mark": self._mark,
             "copy": self._copy,
             "undo": self._undo,
@@ -504,179 +748,195 @@ class InspectorPanels(Workbench):
     def is_prompt(self, block: Block) -> bool:
         return is_prompt(block)
 
-    @on(BlockView.Opened)
-    def _opened(self, event: BlockView.Opened) -> None:
+    @on(BlockView.BlockOpened)
+    def _opened(self, event: BlockView.BlockOpened) -> None:
         event.stop()
-        self.news = ""
+        self.status_note = ""
         block = event.view.block(event.key)
         if isinstance(block, FileBlock):
             self.lists.jump_to_touch(block, self.active)
+        elif isinstance(block, UseRow):
+            self._to_largest(block)
         elif isinstance(self.projection.outline(event.key[0]), Subagent):
             self._to_subagent()
-        else:
-            self._sheet.toggle(row_of(event.key))
+        elif self._table is not None:
+            self._table.toggle(event.key)
         self.describe()
 
+    def _to_largest(self, use: UseRow) -> None:
+        """Go to the largest item of a category."""
+        category = use.category
+        item = None if category is None else self.view.largest(category)
+        if item is None:
+            self.status_note = NOT_LISTED.format(category=use.name)
+            return
+        self.go(VIEW)
+        self.active_view.cursor_to(row_key(*item.key))
+
     def _to_compaction(self) -> None:
-        """To the compaction of the entry under the cursor; from one, to what it stands for."""
+        """Go to the compaction of the entry at the cursor, or from a compaction back to the entry."""
         index = self._index
         if index < 0:
             return
-        there = self.lists.beside_compaction(index)
-        there = None if there is None else self.history.row_index(there)
-        if there is None:
-            is_one = compaction_of(self.projection, index) == index
-            stands = f"Compaction {index} stands for no entry now."
-            self.news = stands if is_one else f"No compaction has touched {index}."
-        elif not self.history.view.holds(row_key(there)) and self.history.filter.active:
-            self.news = f"{there} is not in the filter: {self.key('close')} shows all."
-        else:
-            if self.active != HISTORY:
-                self.go(HISTORY)
-            self.history.view.cursor_to(row_key(there))
-            self.relink()
+        counterpart = self.lists.compaction_counterpart(index)
+        if counterpart is None:
+            if compaction_of(self.projection, index) == index:
+                self.status_note = COVERS_NOTHING.format(index=index)
+            else:
+                self.status_note = NOT_COMPACTED.format(index=index)
+            return
+        self._go_to_history()
+        self.history.view.cursor_to(row_key(self.history.row_index(counterpart)))
+        self.relink()
 
     def _to_subagent(self) -> None:
-        """To the session of the subagent that the entry under the cursor is about."""
-        started = (
-            None if self._index < 0 or self.active == FILES else started_by(self.projection, self._index)
-        )
+        """Open the session of the subagent at the cursor, if there is one."""
+        started = None
+        if self._index >= 0 and self._table is not None:
+            started = started_by(self.projection, self._index)
         if started is None:
-            self.news = "No subagent worked for this entry."
+            self.status_note = NO_SUBAGENT
         elif self._open_child is None:
-            self.news = "The session of this subagent is not at hand here."
+            self.status_note = NO_CHILD_SESSION
         else:
             self._open_child(started)
 
     def _edit(self, key: edit_hints.EditKey) -> None:
-        """Ask for an edit of the entry under the cursor, or of those that are marked, or say why not."""
+        """Request an edit of the marked entries.
+
+        If none are marked, the edit applies to the entry at the cursor.
+        """
         if not self.live:
-            self.news = self._why_not_live()
-        elif self.active == FILES:
-            history, view = self.key("panel-1"), self.key("panel-2")
-            self.news = f"Edits are of entries: {history} goes to History, {view} to the LLM view."
-        else:
-            picked = tuple(sorted(self.lists.picked))
-            place, later = picked or self._index, bool(self.activity)
-            answer = edit_hints.edit(self.projection, place, key, self.key, later=later)
-            if picked and answer.wanted:
-                self.lists.pick(set())
-            self.ask_for(answer)
+            self.status_note = self._why_not_live()
+            return
+        if self._table is None:
+            self.status_note = NO_ENTRIES_HERE.format(key=self.key("panel-2"))
+            return
+        picked = self._picked
+        later = bool(self.activity)
+        request = edit_hints.edit(
+            self.projection, picked or self._index, key, self.key, later=later
+        )
+        if picked and request.messages:
+            self.lists.pick(set())
+        self.ask_for(request)
 
     def _undo(self) -> None:
         if self.live:
             self.ask_for(edit_hints.undo(self.projection, later=bool(self.activity)))
         else:
-            self.news = self._why_not_live()
+            self.status_note = self._why_not_live()
 
     def _why_not_live(self) -> str:
         moment = self.travel.moment
         if moment is None:
-            return "This session is only looked at here: nothing in it is edited."
-        back = f"{self.key('now')} goes back to now"
-        return f"This is how it was at {moment.name}: nothing to edit. {back}."
+            return READ_ONLY
+        return NOT_LIVE.format(moment=moment.name, key=self.key("now"))
 
     def _mark(self) -> None:
-        """Mark a request on the timeline, or the entry under the cursor for the edit keys; or no longer."""
+        """Mark or unmark the entry at the cursor or, in an earlier state, the displayed request."""
         index = self._index
-        if self.timeline.has_focus:
-            self.news = self.travel.mark()
+        if self.travel.moment is not None:
+            self.status_note = self.travel.mark()
             self._show_timeline()
         elif not self.live:
-            self.news = self._why_not_live()
-        elif self.active == FILES or index < 0 or not edit_hints.may_edit(self.projection, index):
-            self.news = "There is nothing to mark here: what is marked is edited together."
+            self.status_note = self._why_not_live()
+        elif (
+            self._table is None
+            or index < 0
+            or not edit_hints.may_edit(self.projection, index)
+        ):
+            self.status_note = NOTHING_TO_MARK
         else:
             self.lists.pick(self.lists.picked ^ {index})
 
     def _copy(self) -> None:
-        """The text of the entry under the cursor goes to the clipboard."""
-        key = self.active_view.cursor or self.active_view.counterpart
-        block = self.active_view.block(row_of(key) if self.active != FILES else key) if key else None
-        text = block.text() if block is not None else ""
+        """Copy the text of the entry at the cursor to the clipboard."""
+        view = self.active_view
+        key = view.cursor or view.counterpart
+        if key is not None and self._table is not None:
+            key = row_of(key)
+        block = None if key is None else view.block(key)
+        text = "" if block is None else block.text()
         if not text:
-            self.news = "There is nothing to copy here."
+            self.status_note = NOTHING_TO_COPY
             return
-        wrong = copy(self.app, text)
-        self.news = f"Copied {many(len(text), 'character')}{f': {wrong}' if wrong else ''}."
+        failure = copy(self.app, text)
+        self.status_note = COPIED.format(
+            count=many(len(text), "character"),
+            failure=f": {failure}" if failure else "",
+        )
 
     def leave(self) -> None:
         if self.lists.picked:
             self.lists.pick(set())
-        elif self._is_filtered:
-            self._filter(self._sheet, EVERYTHING)
+        elif self.comparing:
+            self.restore(self._before_comparison)
         else:
             self.close()
 
-    # --- Search and filter ----------------------------------------------------------------------------
+    # --- Search ---------------------------------------------------------------------------------------
 
-    def search_text(self, block: Block) -> str:
-        """An entry that is opened has its text below it."""
-        return "" if self.active != FILES and block.key in self._sheet.opened else block.text()
+    @property
+    def search_words(self) -> str:
+        return self.needle if self._table is None else parse_search(self.needle).text
+
+    def search_text(self, block: Block) -> str | None:
+        table = self._table
+        if table is None:
+            return block.text()
+        query = parse_search(self.needle)
+        if query.terms:
+            index = block.key[0]
+            properties = properties_of(self.projection, index, self.view.new_from)
+            is_below_row = block.key != row_of(block.key)
+            if not query.admits(properties) or (is_below_row and not query.text):
+                return None
+        # The text of an expanded entry is in the blocks below its row.
+        is_text_elsewhere = not query.text or block.key in table.opened
+        return "" if is_text_elsewhere else block.text()
 
     def match_words(self, key: Key) -> str:
-        return f" in {key[0]}" if self.active != FILES and key[0] >= 0 else ""
+        return f" in {key[0]}" if self._table is not None and key[0] >= 0 else ""
 
-    def _open_filter(self) -> None:
-        if self.active == FILES:
-            self.news = f"A filter is of entries: {self.key('panel-1')} goes to History."
-        else:
-            sheet = self._sheet
-            want = partial(self._filter, sheet)
-            self.app.push_screen(FilterScreen(sheet.what, sheet.filter, sheet.tally, want))
-
-    def _filter(self, sheet: Sheet, wanted: Filter) -> None:
-        """Show what a filter admits."""
-        self._build(sheet, partial(sheet.show_only, wanted))
-
-    def _build(self, sheet: Sheet, build: Callable[[], Awaitable[None]]) -> None:
-        """Build the rows of a list anew, in slices."""
-
-        async def built() -> None:
-            await build()
-            self._rows_changed()
-
-        _: Worker[None] = self.run_worker(built, group=f"filter {sheet.what}", exclusive=True)
+    def _toggle_notes(self) -> None:
+        """Show or hide the system notes in History."""
+        self.history.shows_notes = not self.history.shows_notes
+        self.history.missing = len(self.history)
+        self._fill_later()
 
     # --- From one Inspector to another ----------------------------------------------------------------
 
     @property
     def state(self) -> PanelState:
-        """All that the reader has chosen."""
+        """The state that can be restored here, or in another Inspector."""
         return PanelState(
+            viewpoint=self.travel.chosen,
+            by_size=self.by_size,
+            shows_notes=self.history.shows_notes,
             active=self.active,
-            timeline=self.timeline.has_focus,
-            history=self.history.state,
-            view=self.view.state,
-            files=Scroll.of(self._files.view),
+            timeline=self._shows_timeline,
             needle=self.needle,
             picked=frozenset(self.lists.picked),
-            moment=self.travel.moment,
+            opened=tuple(frozenset(table.opened) for table in self.lists.tables),
+            scrolls=tuple(ScrollPosition.of(panel.view) for panel in self.lists.panels),
         )
 
     def restore(self, state: PanelState) -> None:
-        """Show what another Inspector showed."""
-        if state.moment is not None:
-            self.go_to(state.moment)
+        """Restore an earlier state, or that of another Inspector."""
+        self._set_by_size(state.by_size)
+        self._shows_timeline = state.timeline
+        self.history.shows_notes = state.shows_notes
         self.lists.picked = set(state.picked)
         self.needle = state.needle
+        for table, opened in zip(self.lists.tables, state.opened, strict=True):
+            table.opened = set(opened)
         self.go(state.active)
-        if self.history.lacks(state.history) or self.view.lacks(state.view):
-            self.run_worker(self._restore_rows(state), group="fill", exclusive=True)
-        else:
-            self._restore_places(state)
-
-    async def _restore_rows(self, state: PanelState) -> None:
-        await self.history.restore(state.history)
-        await self.view.restore(state.view)
-        self._restore_places(state)
+        self._place_cursor = partial(self._restore_places, state)
+        self.travel.chosen = state.viewpoint
+        self._show_chosen()
 
     def _restore_places(self, state: PanelState) -> None:
-        scrolls = state.history.scroll, state.view.scroll, state.files
-        for panel, scroll in zip(self.panels, scrolls, strict=True):
+        for panel, scroll in zip(self.lists.panels, state.scrolls, strict=True):
             scroll.restore(panel.view)
-        self.active_view.set_search(self.needle)
-        if state.timeline:
-            self.focus_timeline()
-        self.relink()
-        self.describe()
+        self.active_view.set_search(self.search_words)

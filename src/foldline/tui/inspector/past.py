@@ -1,59 +1,75 @@
-"""The history as it was at earlier moments, replayed in slices; and which views there are to compare."""
+"""Replays earlier states of a history in slices."""
 
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from foldline.context.cache_use import CacheUse, cache_use, is_known, reported_before
-from foldline.context.moments import Moment, at_compaction, at_request, empty_prefix, replay_to
-from foldline.context.projection import Projection
-from foldline.context.proof import proof_by
+from foldline.past.cache_use import CacheUse, cache_use, is_known, reported_before
+from foldline.past.moments import Moment, at_request, empty_prefix, replay_to
+from foldline.past.proof import proof_by
+from foldline.view.projection import Projection
 
 _KEPT: Final = 2
-"""States that are kept: the one shown, and one before it from which those between are near. Each is as large
-as the history was, 20 to 40 MB for 100,000 entries."""
+"""Maximum number of states in memory.
+
+One is the displayed state, the other an earlier state from which to replay. A state takes 20 to 40 MB for
+100,000 entries.
+"""
 _STEP_BACK: Final = 4_000
-"""Entries before a moment at which one more state is kept, so that the moments before it are near, too."""
+"""The second state is older by this many entries, so that steps back in time are fast."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether the record of a request proves what is shown of it, and the same in words."""
+class RequestFacts:
+    """The result of comparing a request with its record, and its cache use."""
 
-    holds: bool
-    words: str
+    holds: bool | None = None
+    """Whether the record matches the displayed view; None if not compared yet."""
+    proof: str = ""
+    """The result of the comparison in words."""
+    cache: CacheUse | None = None
+    """None if the cache use is unknown."""
 
 
 class Past:
-    """The past of one history. Whoever reads a state leaves it as it is."""
+    """Replays and caches earlier states of a history.
+
+    Callers must not change the returned states.
+    """
 
     def __init__(self, now: Projection) -> None:
         self._now = now
         self._states: OrderedDict[int, Projection] = OrderedDict()
-        self._proofs: dict[int, Verdict] = {}
-        self._uses: dict[int, CacheUse] = {}
+        self._facts: dict[int, RequestFacts] = {}
         self.replayed = 0
-        """Entries replayed so far: what tests count."""
+        """Number of entries replayed so far. Used only by tests."""
 
     async def at(self, moment: Moment) -> Projection:
-        """The history as it was, from the nearest earlier state on. It can be cancelled."""
-        known = self._states.get(moment.length)
-        if known is not None:
-            self._keep(moment.length, known)
-            return known
-        near = moment.length - _STEP_BACK
-        start = max((length for length in self._states if length <= moment.length), default=0)
-        if near > start + _STEP_BACK:
-            await self._replay(start, near)
-            start = near
+        """Return the history as it was at a point in time.
+
+        The history is replayed from the nearest cached state.
+        """
+        state = self._states.get(moment.length)
+        if state is not None:
+            self._keep(moment.length, state)
+            return state
+        step_back = moment.length - _STEP_BACK
+        start = max(
+            (length for length in self._states if length <= moment.length), default=0
+        )
+        if step_back > start + _STEP_BACK:
+            await self._replay(start, step_back)
+            start = step_back
         return await self._replay(start, moment.length)
 
     async def _replay(self, start: int, length: int) -> Projection:
-        known = self._states.get(start)
-        if known is not None:
-            self._states.move_to_end(start)  # it will be of use again
-        projection = empty_prefix(self._now.entries) if known is None else known.forked()
+        state = self._states.get(start)
+        if state is None:
+            projection = empty_prefix(self._now.entries)
+        else:
+            self._states.move_to_end(start)  # it will be used again, so drop it last
+            projection = state.fork()
         for _ in replay_to(projection, length):
             await asyncio.sleep(0)
         self.replayed += length - start
@@ -67,75 +83,29 @@ class Past:
             self._states.popitem(last=False)
 
     def forget(self) -> None:
-        """Keep no state any longer."""
+        """Drop all cached states."""
         self._states.clear()
 
-    def proof(self, moment: Moment) -> Verdict | None:
-        """Whether its record proves what is shown of a request, where that is known by now."""
-        return self._proofs.get(moment.number) if moment.sent is not None else None
+    def facts(self, moment: Moment) -> RequestFacts:
+        """Return the facts that `check` has found about a request so far."""
+        return self._facts.get(moment.number, RequestFacts())
 
-    async def prove(self, moment: Moment, projection: Projection) -> None:
-        """Hold what is shown of a request against its record: the whole view is hashed, in a thread."""
-        if moment.sent is not None and moment.number not in self._proofs:
-            proof = await asyncio.to_thread(proof_by, moment.sent, projection)
-            # Without the messages it was made of: they are the text of the whole view.
-            self._proofs[moment.number] = Verdict(proof.holds, str(proof))
+    async def check(self, moment: Moment, then: Projection) -> None:
+        """Compare a view with the record of its request in a thread, and determine its cache use.
 
-    def cache_use(self, moment: Moment) -> CacheUse | None:
-        """What a request had from the cache, where that is known by now."""
-        return self._uses.get(moment.number) if moment.sent is not None else None
-
-    async def learn_cache_use(self, moment: Moment) -> None:
-        """Hold what was cached of a request against the one before it."""
-        sent = moment.sent
-        if sent is None or moment.number in self._uses or not is_known(self._now, sent.record):
+        Args:
+            then: the history at the request.
+        """
+        sent = moment.recorded
+        if sent is None or moment.number in self._facts:
             return
-        before = reported_before(self._now, moment.number)
-        earlier = empty_prefix(self._now.entries)
-        if before is not None:
-            earlier = (await self.at(at_request(self._now, before.number))).forked()
-        self._uses[moment.number] = cache_use(earlier, before, sent)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two views to compare. Without a moment it is that of now."""
-
-    before: Moment | None
-    after: Moment | None
-    title: str
-
-
-def comparisons(
-    now: Projection, moment: Moment | None, marked: Moment | None, compaction: int | None
-) -> list[Comparison]:
-    """The pairs that are of interest at a moment (None is now), the most wanted first: before and after the
-    `compaction` under the cursor, or the one the moment is of; with the `marked` request; with the request
-    before. Nothing where nothing came before."""
-    found: list[Comparison] = []
-    if compaction is not None:
-        found.append(_around(now, compaction))
-    if marked is not None and marked != moment:
-        earlier = moment is None or marked.length <= moment.length
-        found.append(_between(now, *((marked, moment) if earlier else (moment, marked))))
-    if moment is not None and moment.kind != "request":
-        if moment.number != compaction:
-            found.append(_around(now, moment.number))
-        return found
-    number = len(now.requests) + 1 if moment is None else moment.number
-    if number > 1:
-        found.append(_between(now, at_request(now, number - 1), moment))
-    return found
-
-
-def _around(now: Projection, compaction: int) -> Comparison:
-    before, after = at_compaction(now, compaction, before=True), at_compaction(now, compaction)
-    return Comparison(before, after, f"before and after compaction {compaction}")
-
-
-def _between(now: Projection, before: Moment | None, after: Moment | None) -> Comparison:
-    return Comparison(before, after, f"{_name(now, before)} → {_name(now, after)}")
-
-
-def _name(now: Projection, moment: Moment | None) -> str:
-    return f"request {len(now.requests) + 1}, the next" if moment is None else moment.name
+        proof = await asyncio.to_thread(proof_by, sent, then)
+        use = None
+        if is_known(self._now, sent.record):
+            before = reported_before(self._now, moment.number)
+            earlier = empty_prefix(self._now.entries)
+            if before is not None:
+                earlier = (await self.at(at_request(self._now, before.number))).fork()
+            use = cache_use(earlier, before, sent)
+        # Keep only the result, because the proof contains the text of the whole view.
+        self._facts[moment.number] = RequestFacts(proof.holds, str(proof), use)

@@ -1,15 +1,27 @@
-"""Which moment the Inspector shows, the steps to others, and the timeline of them."""
+"""The point in history that the Inspector shows, and steps to other points.
 
-from foldline.context.budget import Size
-from foldline.context.moments import Moment, at_compaction, at_request, report_at, requests_before, size_at
-from foldline.context.projection import Projection
-from foldline.context.subagents import Answers
-from foldline.context.weight import agent_report, view_size
+This module also provides the data for the timeline.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from foldline.frontend.keymap import name_of
+from foldline.past.moments import (
+    Moment,
+    at_compaction,
+    at_request,
+    report_at,
+    requests_before,
+    size_at,
+)
+from foldline.past.subagents import SubagentAnswers
+from foldline.tui.blocks.cells import Spans
 from foldline.tui.inspector.keys import KEYS
-from foldline.tui.inspector.past import Past
+from foldline.tui.inspector.past import Past, RequestFacts
+from foldline.tui.inspector.sizes import WindowUse, use_at
 from foldline.tui.inspector.timeline import (
-    Scene,
-    Series,
+    TimelineData,
     brief_words,
     compaction_slots,
     compaction_words,
@@ -19,156 +31,294 @@ from foldline.tui.inspector.timeline import (
     subagent_slots,
     subagent_words,
 )
-from foldline.tui.keys.table import name_of
+from foldline.view.budget import Size
+from foldline.view.projection import Projection
+from foldline.view.weight import agent_report, view_size
+
+NOTHING_NEWER: Final = "This is already the current state."
+NO_REQUEST: Final = "No request has been sent yet."
+FIRST_REQUEST: Final = "This is the first request."
+NO_COMPACTION_BEFORE: Final = "There is no earlier compaction."
+NO_COMPACTION_AFTER: Final = "There is no later compaction."
+CANNOT_MARK: Final = "Only sent requests can be marked. Press {key} to go back to one."
+REQUEST_MARKED: Final = (
+    "△ {request} is marked. Go to another request and press {key} to compare them."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Viewpoint:
+    """The point in the history that the panels show.
+
+    With a second point, the LLM view shows the differences between both views.
+    """
+
+    moment: Moment | None = None
+    """None stands for the current state."""
+    before: Moment | None = None
+    """The earlier point to compare with; None shows a single view."""
+
+    @property
+    def as_of(self) -> str:
+        """The name of the point; empty for the current state."""
+        return self.moment.name if self.moment is not None else ""
+
+    def title(self, now: Projection) -> str:
+        """Return the names of both points: `request 84 → request 85`."""
+        if self.before is None:
+            return self.as_of
+        if self.before.kind == "before":
+            return f"before and after compaction {self.before.number}"
+        after = self.as_of or f"request {len(now.meter.requests) + 1}, the next"
+        return f"{self.before.name} → {after}"
+
+
+NOW: Final = Viewpoint()
+"""The current state."""
+
+
+def comparisons(
+    now: Projection,
+    moment: Moment | None,
+    marked: Moment | None,
+    compaction: int | None,
+) -> list[Viewpoint]:
+    """Return the useful comparisons at a point in history, best first.
+
+    They compare the views before and after a compaction, this view with that of the marked request, and this
+    view with that of the previous request. The first request has no comparisons.
+
+    Args:
+        moment: None means the current state.
+        compaction: index of the compaction under the cursor, if any.
+    """
+    is_request = moment is None or moment.kind == "request"
+    if compaction is None and moment is not None and not is_request:
+        compaction = moment.number
+    points: list[Viewpoint] = []
+    if compaction is not None:
+        before = at_compaction(now, compaction, before=True)
+        points.append(Viewpoint(at_compaction(now, compaction), before))
+    if marked is not None and marked != moment:
+        is_earlier = moment is None or marked.length <= moment.length
+        points.append(
+            Viewpoint(moment, marked) if is_earlier else Viewpoint(marked, moment)
+        )
+    number = len(now.meter.requests) + 1 if moment is None else moment.number
+    if is_request and number > 1:
+        points.append(Viewpoint(moment, at_request(now, number - 1)))
+    return points
 
 
 class TimeTravel:
-    """The moments of one history. None is now."""
+    """The selected, displayed and marked points in history.
+
+    None stands for the current state.
+    """
 
     def __init__(self, now: Projection, overhead: int, window: int) -> None:
-        """`overhead` is the estimate of the tool schemas, `window` the model's in tokens, 0 where unknown."""
+        """Start at the current state.
+
+        Args:
+            overhead: estimated size of the tool schemas, in tokens.
+            window: size of the model's context window, in tokens; 0 if unknown.
+        """
         self._overhead = overhead
         self.window = window
         self.begin(now)
 
     def begin(self, now: Projection) -> None:
-        """Another history, as it is now."""
+        """Show the current state of another history."""
         self.now = now
         self.past = Past(now)
-        self._series = Series()
-        self._answers = Answers()
-        self.moment: Moment | None = None
-        """What the reader chose."""
-        self.shown: Moment | None = None
-        """What the panels show: the same, or what they showed before while that is on its way."""
+        self._answers = SubagentAnswers()
+        self.chosen = NOW
+        """The point that the user has selected."""
+        self.shown = NOW
+        """The point that the panels show. Once its rows have been built, it equals `chosen`."""
         self.marked: Moment | None = None
-        """The request that others are compared with."""
+        """The request marked for comparison with other requests."""
+
+    @property
+    def moment(self) -> Moment | None:
+        """The selected point; None for the current state."""
+        return self.chosen.moment
 
     @property
     def settled(self) -> bool:
-        """Whether the panels show what was chosen."""
-        return self.moment == self.shown
+        """Whether the panels show the selected point."""
+        return self.chosen == self.shown
 
     @property
     def is_now(self) -> bool:
-        """Whether the panels show now, and nothing else is on its way."""
-        return self.moment is None and self.shown is None
-
-    @property
-    def as_of(self) -> str:
-        """The moment that the panels show; empty where that is now."""
-        return self.shown.name if self.shown is not None else ""
+        """Whether the panels show the current state and no other point is selected."""
+        return self.moment is None and self.shown.moment is None
 
     def weight(self, shown: Projection) -> Size:
-        """The size of what is shown."""
-        return self.size_of(self.shown, shown)
+        """Return the size of the displayed view."""
+        return self.size_of(self.shown.moment, shown)
 
     def chosen_weight(self, shown: Projection) -> Size | None:
-        """The size at the chosen moment; None while that is not known."""
+        """Return the size at the selected point.
+
+        Returns None if the size is not known yet.
+        """
         if self.settled:
             return self.weight(shown)
-        return self.size_of(None, self.now) if self.moment is None else size_at(self.now, self.moment)
+        if self.moment is None:
+            return self.size_of(None, self.now)
+        return size_at(self.now, self.moment)
 
     @property
     def report(self) -> int:
-        """Tokens of another agent's request at the chosen moment, as reported; 0 for none."""
+        """The request size, in tokens, that another agent reported at the selected point; 0 if unknown."""
         return report_at(self.now, self.moment)
 
     def size_of(self, moment: Moment | None, then: Projection) -> Size:
-        """The size at a moment: what was reported or recorded, where that is known, else the estimate of
-        `then`, the history as it was."""
-        known = size_at(self.now, moment) if moment is not None else None
-        return known or view_size(then, overhead=self._overhead)
+        """Return the size at a point in history.
+
+        This is the reported or recorded size, or otherwise an estimate.
+
+        Args:
+            then: the history at that point.
+        """
+        recorded = size_at(self.now, moment) if moment is not None else None
+        return recorded or view_size(then, overhead=self._overhead)
+
+    def use(self, shown: Projection) -> WindowUse:
+        """Return the use of the window by the displayed view."""
+        return use_at(shown, self.weight(shown), self._overhead, self.window)
 
     # --- Steps ----------------------------------------------------------------------------------------
 
     def step(self, command: str) -> Moment | str | None:
-        """The moment a key leads to, or why there is none, as a sentence.
+        """Return the point in history to which a timeline command leads.
+
+        Returns:
+            A point in history; None for the current state; a message explaining why there is no such point.
 
         Raises:
-            KeyError: it is no key of the timeline.
+            KeyError: the command does not belong to the timeline.
         """
         match command:
             case "older-request" | "newer-request":
-                return self._request_beside(-1 if command == "older-request" else 1)
+                return self._next_request(-1 if command == "older-request" else 1)
             case "before-compaction" | "after-compaction":
-                return self._compaction_beside(-1 if command == "before-compaction" else 1)
-            case "first-request":
-                return self.request(1)
+                return self._next_compaction(
+                    -1 if command == "before-compaction" else 1
+                )
             case "now":
                 return None
             case _:
                 raise KeyError(command)
 
-    def _request_beside(self, step: int) -> Moment | str | None:
-        """The request before or after. A compaction stands between two of them."""
+    def _next_request(self, step: int) -> Moment | str | None:
+        """Return the previous or next request.
+
+        A compaction lies between two requests, so the command also works from there.
+        """
         moment = self.moment
         if moment is None:
-            return "This is now: nothing is newer." if step > 0 else self.request(len(self.now.requests))
+            return (
+                NOTHING_NEWER
+                if step > 0
+                else self.request(len(self.now.meter.requests))
+            )
         if moment.kind == "request":
             return self.request(moment.number + step)
-        before = requests_before(self.now.requests, moment.length)
+        before = requests_before(self.now.meter.requests, moment.length)
         return self.request(before if step < 0 else before + 1)
 
     def request(self, number: int) -> Moment | str | None:
-        if not self.now.requests:
-            return "No request has been sent yet."
-        if number < 1:
-            return "This is the first request."
-        return at_request(self.now, number) if number <= len(self.now.requests) else None
+        """Return the request with this number.
 
-    def _compaction_beside(self, step: int) -> Moment | str | None:
-        """The compaction before or after the moment; after the last one is now."""
-        compactions = [each.index for each in self.now.all_compactions]
+        Returns:
+            The request; None for the current state; a message if there is no such request.
+        """
+        if not self.now.meter.requests:
+            return NO_REQUEST
+        if number < 1:
+            return FIRST_REQUEST
+        return (
+            at_request(self.now, number)
+            if number <= len(self.now.meter.requests)
+            else None
+        )
+
+    def _next_compaction(self, step: int) -> Moment | str | None:
+        """Return the previous or next compaction.
+
+        The point after the last compaction is the current state.
+        """
+        now = self.now
         moment = self.moment
+        indices = [compaction.index for compaction in now.all_compactions]
+        if step < 0:
+            if moment is not None:
+                length = moment.length
+                indices = [i for i in indices if now.count_up_to(i) < length]
+            return at_compaction(now, indices[-1]) if indices else NO_COMPACTION_BEFORE
         if moment is None:
-            found = compactions if step < 0 else []
-        else:
-            known = [(index, self.now.count_up_to(index)) for index in compactions]
-            here = moment.length
-            found = [i for i, length in known if (length < here if step < 0 else length > here)]
-        if found:
-            return at_compaction(self.now, found[-1] if step < 0 else found[0])
-        if step > 0 and moment is not None:
-            return None
-        return "No compaction before this." if step < 0 else "No compaction after this."
+            return NO_COMPACTION_AFTER
+        later = (i for i in indices if now.count_up_to(i) > moment.length)
+        first = next(later, None)
+        return None if first is None else at_compaction(now, first)
 
     def mark(self) -> str:
-        """Mark the request that is shown to compare others with it, or unmark it; what to say of it."""
+        """Mark or unmark the displayed request.
+
+        Returns a message for the status row.
+        """
         moment = self.moment
         if moment is None or moment.kind != "request":
             back = name_of(KEYS, "older-request")
-            return f"Only a request that was sent can be marked: {back} goes back to one."
+            return CANNOT_MARK.format(key=back)
         self.marked = None if self.marked == moment else moment
         if self.marked is None:
             return ""
-        return f"△ {moment.name} is marked: at another one, {name_of(KEYS, 'diff')} compares."
+        return REQUEST_MARKED.format(request=moment.name, key=name_of(KEYS, "diff"))
 
     # --- The timeline ---------------------------------------------------------------------------------
 
-    def scene(self, shown: Projection, activity: str) -> Scene:
-        """What the timeline draws. `activity` is what the agent does just now."""
-        now, moment = self.now, self.moment
-        self._series.follow(now)
+    def timeline(self, shown: Projection, activity: str) -> TimelineData:
+        """Return the data for the timeline.
+
+        Args:
+            shown: the history that the panels show.
+            activity: what the agent is doing; empty if it is idle.
+        """
+        now = self.now
+        moment = self.moment
         size = view_size(now, overhead=self._overhead)
-        then = shown if self.settled else None
-        if moment is None:
-            words = now_words(now, size, activity)
-        elif moment.kind == "request":
-            words = request_words(now, moment, then, self.past.proof(moment), self.past.cache_use(moment))
-        else:
-            words = compaction_words(now, moment, then, name_of(KEYS, "diff"))
-        shown_slot, subagents = slot_of(now, moment), subagent_slots(now, self._answers)
-        if ran := subagent_words(subagents, shown_slot):
-            words = ((*words[0], (f"   {ran}", "live")), *words[1:])
-        return Scene(
-            sizes=self._series.sizes,
+        slot = slot_of(now, moment)
+        marked = self.chosen.before or self.marked
+        subagents = subagent_slots(now, self._answers)
+        words = self._words(shown, activity, size)
+        running = subagent_words(subagents, slot)
+        if running:
+            words = ((*words[0], (f"   {running}", "live")), *words[1:])
+        return TimelineData(
+            sizes=[request.tokens for request in now.meter.requests],
             latest=agent_report(now) or size.tokens,
             window=self.window,
-            shown=shown_slot,
+            shown=slot,
             compactions=compaction_slots(now),
-            marked=None if self.marked is None else slot_of(now, self.marked),
+            marked=None if marked is None else slot_of(now, marked),
             subagents=subagents,
             words=words,
-            brief=brief_words(moment, now, size, self.past.cache_use(moment) if moment else None),
+            brief=brief_words(moment, now, size, self._facts),
         )
+
+    @property
+    def _facts(self) -> RequestFacts:
+        return RequestFacts() if self.moment is None else self.past.facts(self.moment)
+
+    def _words(self, shown: Projection, activity: str, size: Size) -> tuple[Spans, ...]:
+        now = self.now
+        moment = self.moment
+        if moment is None:
+            return now_words(now, size, activity)
+        then = shown if self.settled else None
+        if moment.kind == "request":
+            return request_words(now, moment, then, self._facts)
+        return compaction_words(now, moment, name_of(KEYS, "diff"))

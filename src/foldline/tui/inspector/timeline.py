@@ -1,244 +1,315 @@
-"""Panel 4: tokens per request, and what the shown one was. Pure but for the widget at the end."""
+"""The Timeline panel: a chart of tokens per request, and details of the displayed request."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from textual import events
-from textual.binding import Binding, BindingType
 
-from foldline.context import numbers
-from foldline.context.budget import RequestSize, Size
-from foldline.context.cache_use import CacheUse
-from foldline.context.compactions import compacted_count, sizes_words
-from foldline.context.harmless import clean_line
-from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
-from foldline.context.numbers import many
-from foldline.context.projection import Projection
-from foldline.context.subagents import Answers
-from foldline.context.weight import MESSAGES_ONLY, agent_report
-from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
+from foldline.past.compactions import describe_compaction
+from foldline.past.describe import describe, size_words
+from foldline.past.moments import (
+    Moment,
+    SinceRequest,
+    at_request,
+    requests_before,
+    since_request,
+)
+from foldline.past.subagents import SubagentAnswers
+from foldline.protocol import Compaction, Entry
+from foldline.text import numbers
+from foldline.text.harmless import clean_line
+from foldline.text.numbers import many
 from foldline.tui.blocks.cells import Span, Spans, crop, width_of
 from foldline.tui.inspector import chart
-from foldline.tui.inspector.chart import Spread
+from foldline.tui.inspector.chart import ColumnLayout
 from foldline.tui.inspector.keys import scrubbing_words
-from foldline.tui.inspector.past import Verdict
-from foldline.tui.state import reason_words
-from foldline.tui.widgets.lines import Lines, edge, frame, hints_in, sides
+from foldline.tui.inspector.past import RequestFacts
+from foldline.tui.widgets.lines import LIGHT, LinesWidget, edge, hints_in, sides
+from foldline.view.budget import RequestSize, Size
+from foldline.view.projection import Projection
+from foldline.view.weight import MESSAGES_ONLY, agent_report
 
 TALL: Final = 29
-"""Rows the Inspector has from which on the timeline stands there always: a screen of 30 less its header."""
+"""Minimum Inspector height, in rows, at which the timeline is always shown (30 minus the header)."""
 ROWS: Final = 4
-"""Of the chart, its axis included."""
+"""Height of the chart with its axis, in rows."""
 _LEAST: Final = 20
-"""Rows from which on all of it has room when it is asked for."""
+"""Minimum Inspector height, in rows, at which the timeline shows its full chart."""
 _NARROW: Final = 88
-"""Cells inside the frame from which on words stand beside the chart."""
+"""Minimum width inside the frame, in cells, at which details are shown beside the chart."""
 _WORDS: Final = 60
-"""Cells of these words."""
+"""Width of the details beside the chart, in cells."""
 _GAP: Final = "   "
 _LOADING: Final = "loading …"
-
-
-class Series:
-    """The sizes of all requests, kept up to date as the history grows."""
-
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-        self._on_record = False
-
-    def follow(self, projection: Projection) -> None:
-        """Take in what has been asked since the last time."""
-        if projection.records_requests != self._on_record:  # the first record: answers count no longer
-            self.sizes, self._on_record = [], projection.records_requests
-        requests = projection.requests
-        self.sizes.extend([asked.tokens for asked in requests[len(self.sizes) :]])
+TITLE: Final = "4 Timeline: tokens per request"
+REPORTED_LATER: Final = "; the reported size follows"
+MEASURED_AND_ESTIMATE: Final = "{tokens} = last measured + estimate since"
+NOT_IN_FILE: Final = "{reported:,} reported, ~{estimated:,} of it in this file"
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What there is to draw. Slots count requests from 0; the last one is the next request."""
+class TimelineData:
+    """The data shown in the timeline.
+
+    A slot is the position of a request; the last slot is the next request.
+    """
 
     sizes: Sequence[int]
     latest: int
-    """Tokens of the next request."""
+    """Size of the next request, in tokens."""
     window: int
-    """Tokens; 0 where it is not known."""
+    """Size of the context window, in tokens; 0 if unknown."""
     shown: int
     compactions: tuple[tuple[int, int], ...] = ()
-    """Index and slot of each."""
+    """(index, slot) of each compaction."""
     marked: int | None = None
     words: tuple[Spans, ...] = ()
-    """What the shown request was, line by line."""
+    """Details of the displayed request, line by line."""
     brief: str = ""
-    """The same, where there is room for a few words only."""
+    """The same details, shortened to a few words."""
     subagents: tuple[tuple[int, int], ...] = ()
-    """Of each the slots of the first and the last request that was out before its answer."""
+    """First and last slot of each subagent's run."""
 
 
 def slot_of(projection: Projection, moment: Moment | None) -> int:
-    """The slot of a moment; None is now, which comes last. A compaction stands at the last request before."""
+    """Return the slot of a point in history.
+
+    A compaction has the slot of the last request before it. The current state (None) has the last slot.
+    """
     if moment is None:
-        return len(projection.requests)
+        return len(projection.meter.requests)
     if moment.kind == "request":
         return moment.number - 1
-    return max(requests_before(projection.requests, moment.length) - 1, 0)
+    return _slot_before(projection, moment.length)
+
+
+def _slot_before(projection: Projection, position: int) -> int:
+    """Return the slot of the last request before a position in the history."""
+    return max(requests_before(projection.meter.requests, position) - 1, 0)
 
 
 def compaction_slots(projection: Projection) -> tuple[tuple[int, int], ...]:
-    """Index and slot of every compaction there ever was."""
-    requests = projection.requests
+    """Return (index, slot) of each compaction, including undone ones."""
+    indices = [compaction.index for compaction in projection.all_compactions]
     return tuple(
-        (each.index, max(requests_before(requests, projection.count_up_to(each.index)) - 1, 0))
-        for each in projection.all_compactions
+        (index, _slot_before(projection, projection.count_up_to(index)))
+        for index in indices
     )
 
 
-def subagent_slots(projection: Projection, answers: Answers) -> tuple[tuple[int, int], ...]:
-    """The spans of all subagents."""
-    requests = projection.requests
-
-    def slot(position: int) -> int:
-        return max(requests_before(requests, position) - 1, 0)
-
-    return tuple((slot(start), slot(end)) for _, start, end in answers.spans(projection))
+def subagent_slots(
+    projection: Projection, answers: SubagentAnswers
+) -> tuple[tuple[int, int], ...]:
+    """Return the first and last slot of each subagent's run."""
+    spans = answers.spans(projection)
+    return tuple(
+        (_slot_before(projection, start), _slot_before(projection, end))
+        for _, start, end in spans
+    )
 
 
 def subagent_words(subagents: Iterable[tuple[int, int]], slot: int) -> str:
-    """`3 subagents`: how many ran after the request in this slot."""
+    """Return the number of subagents running during this slot, `3 subagents`; empty for 0."""
     count = sum(first <= slot <= last for first, last in subagents)
     return many(count, "subagent") if count else ""
 
 
-def rows_for(height: int, asked_for: bool) -> int:
-    """Rows of chart and axis in an Inspector of so many rows; 0: no timeline. On a short screen it is there
-    while it is `asked_for`."""
-    if height >= TALL:
-        return ROWS
-    return 0 if not asked_for else ROWS if height >= _LEAST else 2
+def rows_for(height: int) -> int:
+    """Return the chart height, in rows, for this Inspector height."""
+    return ROWS if height >= _LEAST else 2
 
 
-def _spread(scene: Scene, width: int, rows: int) -> tuple[int, list[str], int, Spread]:
-    """Of the chart: its top in tokens, its labels, the cells of these and of words beside it, its columns."""
-    largest = max([*scene.sizes, scene.latest])
-    top = chart.top_of(largest, scene.window)
+class _ChartLayout(NamedTuple):
+    top: int
+    """The top of the scale, in tokens."""
+    labels: list[str]
+    words_width: int
+    """Width of the details beside the chart, in cells; 0 if they are not shown."""
+    columns: ColumnLayout
+
+    @property
+    def first_cell(self) -> int:
+        """The cell at which the first column starts.
+
+        It follows the label and the axis, each preceded by a space.
+        """
+        return len(self.labels[0]) + 3
+
+
+def _layout(data: TimelineData, width: int, rows: int) -> _ChartLayout:
+    largest = max([*data.sizes, data.latest])
+    top = chart.top_of(largest, data.window)
     labels = chart.labels(top, rows - 1)
-    beside = min(_WORDS, width // 2) if width >= _NARROW else 0
-    room = width - len(labels[0]) - 3 - (beside + 2 if beside else 1)
-    return top, labels, beside, Spread(len(scene.sizes) + 1, max(room, 1))
+    words_width = min(_WORDS, width // 2) if width >= _NARROW else 0
+    margin = words_width + 2 if words_width else 1
+    room = width - len(labels[0]) - 3 - margin
+    columns = ColumnLayout(len(data.sizes) + 1, max(room, 1))
+    return _ChartLayout(top, labels, words_width, columns)
 
 
-def slot_at(scene: Scene, width: int, rows: int, cell: int) -> int | None:
-    """The last slot that a cell of such a chart stands for; None beside its columns."""
-    _, labels, _, spread = _spread(scene, width, rows)
-    column = cell - len(labels[0]) - 3
-    return spread.share(column)[1] - 1 if 0 <= column < spread.columns else None
+def slot_at(data: TimelineData, width: int, rows: int, cell: int) -> int | None:
+    """Return the last slot shown at a cell of the chart.
+
+    Returns None if no request is shown there.
+    """
+    layout = _layout(data, width, rows)
+    column = cell - layout.first_cell
+    if not 0 <= column < layout.columns.columns:
+        return None
+    return layout.columns.requests_at(column)[1] - 1
 
 
-def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
-    """`rows` lines of `width` cells: the chart, its axis below it, words at the right."""
+def chart_lines(data: TimelineData, width: int, rows: int) -> list[list[Span]]:
+    """Return the chart, its axis and the details on the right.
+
+    The result has `rows` lines of `width` cells.
+    """
+    layout = _layout(data, width, rows)
+    columns = layout.columns
+    sizes = chart.heights(data.sizes, data.latest, columns)
+    shown = columns.column(data.shown)
     bars = rows - 1
-    top, labels, beside, spread = _spread(scene, width, rows)
-    sizes = chart.heights(scene.sizes, scene.latest, spread)
-    shown = spread.column(scene.shown)
-    marked = None if scene.marked is None else spread.column(scene.marked)
+    bodies = [
+        chart.bar_row(
+            sizes,
+            layout.top,
+            row,
+            bars,
+            shown,
+            columns.columns_per_request,
+        )
+        for row in reversed(range(bars))
+    ]
+    bodies.append(_axis(data, columns))
     lines: list[list[Span]] = []
-    for number, label in enumerate(labels):
-        if number < bars:
-            body, sign = chart.bar_row(sizes, top, bars - 1 - number, bars, shown, spread.each), "┤"
-        else:
-            columns = ((index, spread.column(slot)) for index, slot in scene.compactions)
-            ran = (
-                range(spread.column(first) + 1 - spread.each, spread.column(last) + 1)
-                for first, last in scene.subagents
-            )
-            body, sign = chart.axis(spread.columns, columns, shown, marked, ran), "└"
+    for number, (label, body) in enumerate(zip(layout.labels, bodies, strict=True)):
+        sign = "┤" if number < bars else "└"
         line: list[Span] = [(f" {label} {sign}", "muted"), *body]
-        if beside and number < len(scene.words):
-            line = [*crop(line, width - beside), *crop(scene.words[number], beside)]
+        if layout.words_width and number < len(data.words):
+            words = crop(data.words[number], layout.words_width)
+            line = [*crop(line, width - layout.words_width), *words]
         lines.append(crop(line, width))
     return lines
 
 
-def panel_lines(scene: Scene, width: int, height: int, *, focused: bool) -> list[list[Span]]:
-    """The panel with its frame."""
-    look = frame(focused)
-    right: Spans = (("▼", "folded"), (" compaction  ", "muted"), ("▲", "accent"), (" shown", "muted"))
-    if scene.subagents:
+def _axis(data: TimelineData, columns: ColumnLayout) -> list[Span]:
+    first_of_request = 1 - columns.columns_per_request
+    subagents = [
+        range(columns.column(first) + first_of_request, columns.column(last) + 1)
+        for first, last in data.subagents
+    ]
+    return chart.axis(
+        columns.columns,
+        ((index, columns.column(slot)) for index, slot in data.compactions),
+        columns.column(data.shown),
+        None if data.marked is None else columns.column(data.marked),
+        subagents,
+    )
+
+
+def panel_lines(data: TimelineData, width: int, height: int) -> list[list[Span]]:
+    """Return the lines of the panel, including its frame."""
+    right: Spans = (
+        ("▼", "compacted"),
+        (" compaction  ", "muted"),
+        ("▲", "accent"),
+        (" shown", "muted"),
+    )
+    if data.subagents:
         right = ((chart.SUBAGENT, "live"), (" subagent  ", "muted"), *right)
     if width - 2 < _NARROW:
-        right = ((chart.SHOWN, "accent"), (f" {scene.brief}", "text"))
-    title = "4 Timeline: tokens per request"
+        right = ((chart.SHOWN, "accent"), (f" {data.brief}", "text"))
+    title = TITLE
     if width_of(right) + len(title) + 10 > width:
-        title = "4 Timeline"
-    enter = hints_in("Enter to its first entry", "text") if focused else ()
+        title = TITLE.partition(":")[0]
     return [
-        edge(look, True, ((title, "bold"),), right, width),
-        *(sides(look, line, width) for line in chart_lines(scene, width - 2, max(height - 2, 2))),
-        edge(look, False, hints_in(scrubbing_words(), "muted"), enter, width),
+        edge(
+            LIGHT,
+            True,
+            ((title, "bold"),),
+            right,
+            width,
+        ),
+        *(
+            sides(LIGHT, line, width)
+            for line in chart_lines(data, width - 2, max(height - 2, 2))
+        ),
+        edge(
+            LIGHT,
+            False,
+            hints_in(scrubbing_words(), "muted"),
+            (),
+            width,
+        ),
     ]
 
 
-class TimelinePanel(Lines, can_focus=True):
-    """The panel. `asked` hears of a key, by the name of its command, `picked` of a click, by the slot."""
+class TimelinePanel(LinesWidget):
+    """The widget that shows the timeline."""
 
     DEFAULT_CSS: ClassVar[str] = "TimelinePanel { height: 6; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "step('older-request')", show=False),
-        Binding("right", "step('newer-request')", show=False),
-        Binding("home", "step('first-request')", show=False),
-        Binding("end", "step('now')", show=False),
-        Binding("enter", "step('first-entry')", show=False),
-    ]
 
-    def __init__(self, asked: Callable[[str], None], picked: Callable[[int], None]) -> None:
+    def __init__(self, pick: Callable[[int], None]) -> None:
+        """Create an empty timeline.
+
+        `pick` is called with the slot that was clicked.
+        """
         super().__init__(id="timeline")
-        self.action_step, self._picked = asked, picked
-        self.scene = Scene((), 0, 0, 0)
+        self._pick = pick
+        self.data = TimelineData((), 0, 0, 0)
 
-    def show(self, scene: Scene) -> None:
-        self.scene = scene
+    def show(self, data: TimelineData) -> None:
+        self.data = data
         self.update()
 
     @property
-    def says_all(self) -> bool:
-        """Whether the words stand beside the chart."""
+    def shows_words(self) -> bool:
+        """Whether details are shown beside the chart."""
         return self.size.width - 2 >= _NARROW and self.size.height >= ROWS + 2
 
     def lines(self, width: int) -> Sequence[Sequence[Span]]:
-        return panel_lines(self.scene, width, self.size.height, focused=self.has_focus)
-
-    def watch_has_focus(self, has_focus: bool) -> None:
-        super().watch_has_focus(has_focus)
-        self.update()
+        return panel_lines(self.data, width, self.size.height)
 
     def on_click(self, event: events.Click) -> None:
         width, height = self.size
-        slot = slot_at(self.scene, width - 2, max(height - 2, 2), event.x - 1)
+        slot = slot_at(
+            self.data,
+            width - 2,
+            max(height - 2, 2),
+            event.x - 1,
+        )
         if slot is not None and 0 < event.y < height - 1:
-            self._picked(slot)
+            self._pick(slot)
 
 
 # --- Words ------------------------------------------------------------------------------------------------
 
 
 def now_words(now: Projection, size: Size, activity: str) -> tuple[Spans, ...]:
-    """Of the next request, which nobody has counted yet."""
-    number = len(now.requests) + 1
+    """Return details of the next request, line by line."""
+    number = len(now.meter.requests) + 1
     in_flight = "in flight" in activity
     state = "in flight" if in_flight else "not sent yet"
     newest = now.entries[-1] if in_flight else None
-    tokens = numbers.tokens(size.tokens, estimated=size.estimated)
-    if size.estimated and agent_report(now):
-        weight = f"{tokens} from here, {MESSAGES_ONLY}"
-    elif size.estimated:
-        weight = f"{tokens} estimated" + ("; reported when it ends" if in_flight else "")
+    tokens = size_words(size)
+    if not size.estimated:
+        weight = MEASURED_AND_ESTIMATE.format(tokens=tokens)
+    elif agent_report(now):
+        weight = f"{tokens}, {MESSAGES_ONLY}"
     else:
-        weight = f"{tokens}: the last report, and an estimate of what came since"
-    lines: list[Spans] = [_head(f"request {number}", newest, now.model, state), ((weight, "text"),)]
+        weight = f"{tokens} estimated"
+        if in_flight:
+            weight += REPORTED_LATER
+    lines: list[Spans] = [
+        _head(f"request {number}", newest, now.meter.model, state),
+        ((weight, "text"),),
+    ]
     if number > 1:
-        was = asked_words(now.requests[number - 2], on_record=now.records_requests)
-        lines.append(((f"request {number - 1}: {was}", "text"),))
+        reported = size_report(
+            now.meter.requests[-1], on_record=now.meter.records_requests
+        )
+        lines.append(((f"request {number - 1}: {reported}", "text"),))
         lines.append(_against_line(now, now, number - 1))
     return tuple(lines)
 
@@ -247,23 +318,35 @@ def request_words(
     now: Projection,
     moment: Moment,
     then: Projection | None,
-    proof: Verdict | None,
-    cache: CacheUse | None = None,
+    facts: RequestFacts,
 ) -> tuple[Spans, ...]:
-    """Of a request that left; without `then`, the history as it was, that is being put together. What the
-    cache had of it says also whether anything above was changed."""
-    asked = moment.asked
-    assert asked is not None, "a request is asked"
-    entry = now.entries[asked.position]
-    model, state = None, ""
-    match entry:
-        case RequestRecord():
-            model, state = entry.model, f"failed: {clean_line(entry.error)}" if entry.error else ""
-        case AssistantMessage():
-            model = entry.model
-    lines: list[Spans] = [_head(moment.name, entry, model, state, failed=bool(state))]
-    lines.append(((asked_words(asked, on_record=moment.sent is not None), "text"),))
-    lines.append((_proof_words(moment, then, proof),))
+    """Return details of a request that was sent, line by line.
+
+    Args:
+        then: the history at that point; None while it is being replayed.
+        facts: if the cache use is known, it replaces the comparison with the previous request.
+    """
+    request = moment.request
+    assert request is not None, "a request moment has its request"
+    entry = now.entries[request.position]
+    description = describe(now, entry)
+    failed = description.tone == "alert"
+    failure = description.title if failed else ""
+    model = getattr(entry, "model", None)
+    lines = [
+        _head(
+            moment.name,
+            entry,
+            model,
+            failure,
+            failed=failed,
+        )
+    ]
+    lines.append(
+        ((size_report(request, on_record=moment.recorded is not None), "text"),)
+    )
+    lines.append((_proof_words(moment, then, facts),))
+    cache = facts.cache
     if cache is not None:
         lines.append(((str(cache), "altered" if cache.miss else "text"),))
     elif moment.number > 1 and then is not None:
@@ -272,69 +355,94 @@ def request_words(
 
 
 def compaction_words(
-    now: Projection, moment: Moment, then: Projection | None, compare_key: str
+    now: Projection, moment: Moment, compare_key: str
 ) -> tuple[Spans, ...]:
-    """Of a compaction: what it made of how much."""
+    """Return details of a compaction, line by line, with the sizes before and after it."""
     entry = now.entry(moment.number)
-    name = moment.name
+    head = _head(moment.name, entry, getattr(entry, "model", None), "")
     if not isinstance(entry, Compaction):
-        return (_head(name, entry, None, ""),)
-    lines: list[Spans] = [_head(name, entry, entry.model, reason_words(entry.reason))]
-    if then is None:
-        return (*lines, ((_LOADING, "muted"),))
-    lines.append(((sizes_words(now, entry), "text"),))
-    written, compacted = len(entry.written), compacted_count(then, entry)
-    if written:
-        words = f"{many(compacted, 'entry', 'entries')} → {many(written, 'summary', 'summaries')}"
-        lines.append(((words, "text"),))
-    return (*lines, ((f"{compare_key} shows what it changed", "muted"),))
+        return (head,)
+    return (
+        head,
+        ((describe(now, entry).title, "text"),),
+        ((describe_compaction(now, entry), "text"),),
+        ((f"{compare_key} shows what it changed", "muted"),),
+    )
 
 
-def asked_words(asked: RequestSize, *, on_record: bool) -> str:
-    """`26,871 reported, 26,604 estimated (−1.0 %)`, or what of it is known.
+def size_report(request: RequestSize, *, on_record: bool) -> str:
+    """Return the known sizes of a request: `26,871 reported, 26,604 estimated (−1.0 %)`.
 
-    An estimate that is not `on_record` is of what the history holds: other agents keep their system prompt
-    and their tools to themselves.
+    Without a record, the estimate covers only the contents of the session file. Other agents do not store
+    their system prompt and tools there.
     """
-    if asked.error is None:
-        return f"~{asked.estimated:,} estimated, nothing reported"
+    if request.error is None:
+        return f"~{request.estimated:,} estimated, nothing reported"
     if not on_record:
-        return f"{asked.reported:,} reported, ~{asked.estimated:,} of it in this file"
-    off = round(asked.error * 100, 1)
-    sign = "−" if off < 0 else "+" if off > 0 else "±"
-    return f"{asked.reported:,} reported, {asked.estimated:,} estimated ({sign}{abs(off):.1f} %)"
+        return NOT_IN_FILE.format(
+            reported=request.reported, estimated=request.estimated
+        )
+    error = round(request.error * 100, 1)
+    sign = "±"
+    if error:
+        sign = "−" if error < 0 else "+"
+    return f"{request.reported:,} reported, {request.estimated:,} estimated ({sign}{abs(error):.1f} %)"
 
 
 def against_words(against: SinceRequest) -> str:
-    """`against 84: 2 items added, nothing above them changed`."""
+    """Describe the changes since a request.
+
+    For example, `since request 84: 2 items added, nothing above them changed`.
+    """
+    name = f"since request {against.number}"
     if not against.added and not against.changed_by:
-        return f"against {against.number}: unchanged"
-    added = f"against {against.number}: {many(against.added, 'item')} added"
+        return f"{name}: unchanged"
+    added = f"{name}: {many(against.added, 'item')} added"
     if not against.changed_by:
-        return f"{added}, nothing above {'it' if against.added == 1 else 'them'} changed"
-    by = ", ".join(map(str, against.changed_by[:3])) + (" …" if len(against.changed_by) > 3 else "")
-    return f"{added}, above changed by {by}"
+        return (
+            f"{added}, nothing above {'it' if against.added == 1 else 'them'} changed"
+        )
+    by = ", ".join(map(str, against.changed_by[:3]))
+    if len(against.changed_by) > 3:
+        by += " …"
+    return f"{added}, earlier items changed by {by}"
 
 
-def _against_line(now: Projection, then: Projection, before: int) -> Spans:
-    since = at_request(now, before).length
-    return ((against_words(since_request(then, before, since)), "muted"),)
+def _against_line(now: Projection, then: Projection, number: int) -> Spans:
+    length = at_request(now, number).length
+    return ((against_words(since_request(then, number, length)), "muted"),)
 
 
-def brief_words(moment: Moment | None, now: Projection, size: Size, cache: CacheUse | None = None) -> str:
-    """The moment in a few words, for a narrow frame: of a request also what a cache should have had of it."""
+def brief_words(
+    moment: Moment | None, now: Projection, size: Size, facts: RequestFacts
+) -> str:
+    """Return a short description of a point in history, for a narrow timeline.
+
+    If there was a cache miss, the description mentions it.
+    """
     if moment is None:
-        return f"request {len(now.requests) + 1} {numbers.tokens(size.tokens, estimated=size.estimated)}"
-    if moment.asked is None:
+        return f"request {len(now.meter.requests) + 1} {size_words(size)}"
+    request = moment.request
+    if request is None:
         return moment.name
-    words = f"{moment.name} {numbers.tokens(moment.asked.tokens, estimated=moment.asked.is_estimated)}"
+    tokens = numbers.tokens(request.tokens, estimated=request.is_estimated)
+    cache = facts.cache
+    words = f"{moment.name} {tokens}"
     if cache is None or cache.miss is None:
         return words
-    had = f"{numbers.tokens(cache.cached)} of {numbers.tokens(cache.expected)} cached"
-    return f"{words} · {had} · {cache.miss}"
+    cached = numbers.tokens(cache.cached)
+    expected = numbers.tokens(cache.expected)
+    return f"{words} · {cached} of {expected} cached · {cache.miss}"
 
 
-def _head(name: str, entry: Entry | None, model: str | None, state: str, *, failed: bool = False) -> Spans:
+def _head(
+    name: str,
+    entry: Entry | None,
+    model: str | None,
+    state: str,
+    *,
+    failed: bool = False,
+) -> Spans:
     parts: list[Span] = [(f"{chart.SHOWN} ", "accent"), (name, "bold")]
     if entry is not None and entry.at is not None:
         parts.append((f"{_GAP}{entry.at.astimezone():%H:%M:%S}", "text"))
@@ -345,13 +453,19 @@ def _head(name: str, entry: Entry | None, model: str | None, state: str, *, fail
     return tuple(parts)
 
 
-def _proof_words(moment: Moment, then: Projection | None, proof: Verdict | None) -> Span:
+def _proof_words(moment: Moment, then: Projection | None, facts: RequestFacts) -> Span:
     if then is None:
         return _LOADING, "muted"
-    if moment.sent is None:
-        return "no record of it: this is what the history gives", "muted"
-    if proof is None:
-        return "its record is compared …", "muted"
-    if proof.holds:
-        return "as sent, proved by its record", "live"
-    return f"not proved: {proof.words}", "alert"
+    if moment.recorded is None:
+        return NOT_RECORDED, "muted"
+    if facts.holds is None:
+        return CHECKING_RECORD, "muted"
+    if facts.holds:
+        return PROVED, "live"
+    return NOT_PROVED.format(reason=facts.proof), "alert"
+
+
+NOT_RECORDED: Final = "no record, reconstructed from the history"
+CHECKING_RECORD: Final = "comparing with its record …"
+PROVED: Final = "exactly as sent, proved by its record"
+NOT_PROVED: Final = "not proved: {reason}"

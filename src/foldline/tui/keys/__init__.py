@@ -1,1 +1,4 @@
-"""The keys: tables of commands, what they are called, which were chosen, and which are in force where."""
+"""Commands and their keys.
+
+Contains the tables of commands, the names of keys, and the user's keymap.
+"""

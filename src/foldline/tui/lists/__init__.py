@@ -1,1 +1,4 @@
-"""The one list screen: a box with rows, a table of keys, details, a search field and questions in place."""
+"""The base class of list screens, and the picker.
+
+List screens have rows, keys, fields and confirmations.
+"""

@@ -1,15 +1,13 @@
-"""What an opened row shows below it: the whole message, in blocks of about a screen."""
+"""The body of an expanded row: the complete entry, in blocks of about one screen."""
 
 import json
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
-from foldline.context.audit import LEDGER
-from foldline.context.harmless import clean, clean_line
-from foldline.context.ledger import LedgerLine, ledger_lines
-from foldline.context.projection import Projection
+from foldline.memory.ledger_lines import LedgerLine, ledger_lines
+from foldline.memory.mentions import LEDGER
+from foldline.past.describe import call_of, entry_text, usage_words
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -26,23 +24,29 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
 )
+from foldline.text.harmless import clean, clean_line
 from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Spans
 from foldline.tui.blocks.diff import DiffBlock, lines_of_diff, path_in
 from foldline.tui.blocks.markdown import markdown_blocks
 from foldline.tui.blocks.plain import TextBlock
 from foldline.tui.panels.entry_list import piece_key
 from foldline.tui.panels.states import sharer
-from foldline.tui.panels.words import call_of, note_text, usage_words
+from foldline.view.projection import Projection
 
 PIECE_LINES: Final = 40
-"""Lines of a plain piece: pieces are drawn one by one."""
-_LENGTH, _MOST = 1_600, 4_000
-"""Characters of a plain piece from which on it ends with its line, or within it."""
+"""Maximum number of lines in a plain block. Longer text is split, because only visible blocks are drawn."""
+_SOFT_LENGTH: Final = 1_600
+"""Once a plain block has this many characters, it ends at the next line end."""
+NOTHING_MORE: Final = "no further content"
+CHECKPOINT: Final = "checkpoint {id}: the model can rewind to this point"
+_HARD_LENGTH: Final = 4_000
+"""Once a plain block has this many characters, it ends even in the middle of a line."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RawText(TextBlock):
-    """Text as it came: cleaned when it is drawn."""
+    """Text from which control characters are removed only when it is drawn."""
 
     def text(self) -> str:
         return clean(self.body)
@@ -50,175 +54,222 @@ class _RawText(TextBlock):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LedgerBlock(TextBlock):
-    """A line of a ledger."""
+    """One line of a compaction's ledger."""
 
     line: LedgerLine = field(kw_only=True)
 
 
 def ledger_blocks(
-    lines: Sequence[LedgerLine], key_of: Callable[[int], Key], pinned: Container[str] = ()
+    lines: Sequence[LedgerLine],
+    keys: Sequence[Key],
+    pinned: Container[str] = (),
 ) -> list[Block]:
-    """` 262 src/a.py  apply_order retry_order`: the entry, what it was about, its names; texts below them."""
+    """Return a block for each ledger line: ` 262 src/a.py  apply_order retry_order`.
+
+    A block shows the entry number, the location in the code and the names. Lines of text have the location on
+    the right.
+
+    Args:
+        keys: the key of each block.
+        pinned: ids of the lines that later compactions keep.
+    """
     digits = max((len(str(line.entry)) for line in lines), default=0)
     blocks: list[Block] = []
-    place = (-1, "")
-    for at, line in enumerate(lines):
-        again, place = line[:2] == place, line[:2]
+    previous = (-1, "")
+    for key, line in zip(keys, lines, strict=True):
+        is_repeated = line[:2] == previous
+        previous = line[:2]
+        text = clean_line(line.text)
         about = clean_line(line.place) if line.place != line.text else ""
-        words = clean_line(line.text) if line.is_text or not about else f"{about}  {clean_line(line.text)}"
-        right = ((about, "muted"),) if line.is_text and not again else ()
+        right: Spans = ()
+        if line.is_text and not is_repeated:
+            right = ((about, "muted"),)
+        elif about and not line.is_text:
+            text = f"{about}  {text}"
         mark = ("* ", "accent") if line.id in pinned else ("  ", "")
         lead = (mark, (f"{line.entry:>{digits}} ", "muted"))
-        blocks.append(LedgerBlock(key_of(at), words, lead=lead, right=right, line=line))
+        blocks.append(LedgerBlock(key, text, lead=lead, right=right, line=line))
     return blocks
 
 
-class _Pieces:
-    """Collects the pieces below a row and numbers them."""
+class _BodyBuilder:
+    """Collects and numbers the blocks of a row's body."""
 
     def __init__(self, row: Key) -> None:
         self._row = row
         self.blocks: list[Block] = []
 
     @property
-    def _key(self) -> Key:
+    def _next_key(self) -> Key:
         return piece_key(self._row, len(self.blocks))
 
-    def _key_of(self, first: int, nth: int) -> Key:
-        return piece_key(self._row, first + nth)
+    @property
+    def _gap(self) -> int:
+        """Number of empty lines above a heading: 0 at the top of the body, otherwise 1."""
+        return 1 if self.blocks else 0
 
-    def head(self, words: str) -> None:
-        self.blocks.append(TextBlock(self._key, clean_line(words), "muted", gap=int(bool(self.blocks))))
+    def add_heading(self, words: str) -> None:
+        self.blocks.append(
+            TextBlock(self._next_key, clean_line(words), "muted", gap=self._gap)
+        )
 
-    def plain(self, text: str, style: str = "text", *, gap: int = 0, prose: bool = False) -> None:
-        for number, piece in enumerate(_chunks(text.rstrip("\n"))):
-            self.blocks.append(_RawText(self._key, piece, style, prose=prose, gap=0 if number else gap))
+    def add_text(
+        self, text: str, style: str = "text", *, gap: int = 0, prose: bool = False
+    ) -> None:
+        for chunk in _chunks(text.rstrip("\n")):
+            self.blocks.append(
+                _RawText(self._next_key, chunk, style, prose=prose, gap=gap)
+            )
+            gap = 0
 
-    def markdown(self, text: str) -> None:
-        index, first = self._key
-        self.blocks += markdown_blocks(text, index, first, gap=int(bool(self.blocks)))
+    def add_markdown(self, text: str) -> None:
+        index, first = self._next_key
+        self.blocks += markdown_blocks(text, index, first, gap=self._gap)
 
-    def summary(self, text: str) -> None:
-        """Markdown, but for the ledger: its lines stand one below the other."""
-        at = 0
-        for found in LEDGER.finditer(text):
-            self.markdown(text[at : found.start()])
-            self.head(found[1].replace("-", " "))
-            self.blocks += ledger_blocks(ledger_lines(found[0]), partial(self._key_of, len(self.blocks)))
-            at = found.end()
-        self.markdown(text[at:])
+    def add_summary(self, text: str) -> None:
+        """Add a summary's Markdown, with each ledger line in its own block."""
+        start = 0
+        for ledger in LEDGER.finditer(text):
+            self.add_markdown(text[start : ledger.start()])
+            self.add_heading(ledger[1].replace("-", " "))
+            lines = ledger_lines(ledger[0])
+            first = len(self.blocks)
+            keys = [piece_key(self._row, first + nth) for nth in range(len(lines))]
+            self.blocks += ledger_blocks(lines, keys)
+            start = ledger.end()
+        self.add_markdown(text[start:])
 
-    def diff(self, text: str) -> None:
-        self.blocks.append(DiffBlock(self._key, tuple(lines_of_diff(text)), path_in(text)))
+    def add_diff(self, text: str) -> None:
+        self.blocks.append(
+            DiffBlock(self._next_key, tuple(lines_of_diff(text)), path_in(text))
+        )
 
-    def image(self, image: ImagePart) -> None:
+    def add_image(self, image: ImagePart) -> None:
         size = f", {image.width}×{image.height}" if image.width and image.height else ""
-        self.head(f"[image {image.media_type}{size}]")
+        self.add_heading(f"[image {image.media_type}{size}]")
 
-    def arguments(self, call: ToolCallPart) -> None:
-        """Arguments by name; text as it is, everything else as JSON. Broken JSON is shown as it came."""
+    def add_arguments(self, call: ToolCallPart) -> None:
+        """Add a call's arguments: strings as text, other values as JSON.
+
+        Arguments that are not valid JSON are shown as they are.
+        """
         arguments = call.parsed()
         if not arguments and call.arguments.strip() not in ("", "{}"):
-            self.plain(call.arguments)
+            self.add_text(call.arguments)
         for name, value in arguments.items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-            self.plain(f"{name}: {shown}" if "\n" not in shown else f"{name}:\n{shown}")
+            text = (
+                value
+                if isinstance(value, str)
+                else json.dumps(value, ensure_ascii=False, indent=2)
+            )
+            separator = "\n" if "\n" in text else " "
+            self.add_text(f"{name}:{separator}{text}")
 
 
 def body_blocks(projection: Projection, entry: Entry, row: Key) -> list[Block]:
-    """All that an entry holds, as blocks with keys below `row`: thinking, text, calls, results, diffs."""
-    pieces = _Pieces(row)
+    """Return an entry's complete content, as blocks below its row."""
+    body = _BodyBuilder(row)
     match entry:
         case Compaction():
-            pieces.summary(entry.summary)
+            body.add_summary(entry.summary)
         case Revert():
-            pieces.markdown(entry.text)
+            body.add_markdown(entry.text)
         case ToolResultMessage():
-            _result(pieces, projection, entry)
+            _result(body, projection, entry)
         case BaseMessage():
-            _message(pieces, entry)
+            _message(body, entry)
         case _:
-            pieces.plain(note_text(entry))
-    if not pieces.blocks:
-        pieces.head("nothing more here")
-    return pieces.blocks
+            body.add_text(entry_text(projection, entry))
+    if not body.blocks:
+        body.add_heading(NOTHING_MORE)
+    return body.blocks
 
 
-def _message(pieces: _Pieces, message: BaseMessage) -> None:
+def _message(body: _BodyBuilder, message: BaseMessage) -> None:
     is_summary = isinstance(message, SystemMessage) and message.origin == "summary"
     for part in message.parts:
         if is_summary and isinstance(part, TextPart):
-            pieces.summary(part.text)
+            body.add_summary(part.text)
         else:
-            _part(pieces, part, as_markdown=isinstance(message, AssistantMessage))
+            _part(body, part, as_markdown=isinstance(message, AssistantMessage))
     if isinstance(message, AssistantMessage):
         if message.error:
-            pieces.plain(message.error, "alert", gap=1)
+            body.add_text(message.error, "alert", gap=1)
         if words := _answer_words(message):
-            pieces.head(words)
+            body.add_heading(words)
     if isinstance(message, DeveloperMessage) and message.source:
-        pieces.head(f"from {message.source}")
+        body.add_heading(f"from {message.source}")
 
 
-def _part(pieces: _Pieces, part: Part, *, as_markdown: bool) -> None:
+def _part(body: _BodyBuilder, part: Part, *, as_markdown: bool) -> None:
     match part:
         case TextPart() if as_markdown:
-            pieces.markdown(part.text)
+            body.add_markdown(part.text)
         case TextPart():
-            pieces.plain(part.text, prose=True)
+            body.add_text(part.text, prose=True)
         case ThinkingPart():
-            pieces.head("thinking")
-            pieces.plain(part.text, "muted italic", prose=True)
+            body.add_heading("thinking")
+            body.add_text(part.text, "muted italic", prose=True)
         case ToolCallPart():
-            pieces.head(f"calls {part.name}")
-            pieces.arguments(part)
+            body.add_heading(f"calls {part.name}")
+            body.add_arguments(part)
         case ImagePart():
-            pieces.image(part)
+            body.add_image(part)
         case CheckpointPart():
-            pieces.head(f"checkpoint {part.id}: the model may come back here")
+            body.add_heading(CHECKPOINT.format(id=part.id))
 
 
-def _result(pieces: _Pieces, projection: Projection, result: ToolResultMessage) -> None:
+def _result(
+    body: _BodyBuilder, projection: Projection, result: ToolResultMessage
+) -> None:
     call = call_of(projection, result)
     if call is not None:
-        pieces.head(f"{call.name} was called with")
-        pieces.arguments(call)
+        body.add_heading(f"arguments of {call.name}")
+        body.add_arguments(call)
         caller = projection.entry(projection.group(result.index)[0])
-        if isinstance(caller, AssistantMessage) and sharer(projection, result.index) is not None:
-            pieces.head(_answer_words(caller))
+        if (
+            isinstance(caller, AssistantMessage)
+            and sharer(projection, result.index) is not None
+        ):
+            body.add_heading(_answer_words(caller))
     if result.details.diff:
-        pieces.head("changed")
-        pieces.diff(result.details.diff)
-    pieces.head("the result" if not result.is_error else "the error")
+        body.add_heading("changes")
+        body.add_diff(result.details.diff)
+    body.add_heading("error" if result.is_error else "result")
     for part in result.parts:
         match part:
             case TextPart():
-                pieces.plain(part.text, "alert" if result.is_error else "text")
+                body.add_text(part.text, "alert" if result.is_error else "text")
             case ImagePart():
-                pieces.image(part)
+                body.add_image(part)
     if not result.parts:
-        pieces.plain("(no output)", "muted")
+        body.add_text("(no output)", "muted")
     if result.details.full_output:
-        pieces.head(f"whole output: {result.details.full_output}")
+        body.add_heading(f"full output: {result.details.full_output}")
 
 
 def _answer_words(message: AssistantMessage) -> str:
-    parts = [message.model or "", *(usage_words(message.usage) if message.usage is not None else ())]
+    parts = [message.model or ""]
+    if message.usage is not None:
+        parts += usage_words(message.usage)
     if message.stop_reason not in (None, "stop", "tool_calls"):
         parts.append(f"ended by {message.stop_reason}")
-    return " · ".join(part for part in parts if part)
+    return " · ".join(filter(None, parts))
 
 
 def _chunks(text: str) -> Iterator[str]:
-    """Foreign text in pieces of about a screen. Touches no line of it: there may be a million."""
-    at = 0
-    while at < len(text) or not at:
-        end = text.find("\n", at + _LENGTH, at + _MOST)
+    """Split text into pieces of about one screen.
+
+    This does not build a list of all lines.
+    """
+    start = 0
+    while start < len(text) or not start:
+        end = text.find("\n", start + _SOFT_LENGTH, start + _HARD_LENGTH)
         if end < 0:
-            end = min(at + _MOST, len(text))
-        if text.count("\n", at, end) >= PIECE_LINES:
-            end = at - 1
+            end = min(start + _HARD_LENGTH, len(text))
+        if text.count("\n", start, end) >= PIECE_LINES:
+            end = start - 1
             for _ in range(PIECE_LINES):
                 end = text.index("\n", end + 1)
-        yield text[at:end]
-        at = max(end + text.startswith("\n", end), at + 1)
+        yield text[start:end]
+        start = max(end + text.startswith("\n", end), start + 1)

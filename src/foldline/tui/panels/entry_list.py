@@ -1,43 +1,53 @@
-"""The list of a panel: the keys of its rows, one cursor among all panels, and its scroll position."""
+"""The list in a panel.
+
+Defines row keys, a cursor that moves between panels, and the scroll position.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.view import BlockView, Gutter
 
 _STRIDE: Final = 1 << 20
-"""Pieces an opened row may have: more than any text has screens."""
+"""Distance between the row keys of two entries, larger than the number of pieces below any row."""
 
 TOOLS_KEY: Final = (-2, 0)
-"""The row of the tool schemas, which are sent with every request and are no entry."""
+"""Key of the row for the tool schemas, which every request contains."""
+TOOLS_ROW: Final = "The tool schemas are sent with every request."
 DIVIDER_KEY: Final = (-1, 0)
-"""The rule between what the last request sent and what is new."""
+"""Key of the rule above the items that the last request did not contain."""
 
 
 def row_key(index: int, nth: int = 0) -> Key:
-    """The row of an entry, or of the nth message a compaction wrote."""
+    """Return the row key of an entry, or of a compaction's message number `nth`."""
     return (index, nth * _STRIDE)
 
 
 def row_of(key: Key) -> Key:
-    """The row a piece belongs to; a row is its own."""
+    """Return the key of the row to which a block belongs.
+
+    For a row, this is the row's own key.
+    """
     return (key[0], key[1] - key[1] % _STRIDE)
 
 
 def piece_key(row: Key, number: int) -> Key:
-    """A piece below a row, counted from 0."""
+    """Return the key of a piece below a row, numbered from 0."""
     return (row[0], row[1] + 1 + number)
 
 
 def preview_key(row: Key) -> Key:
-    """The first lines of a summary, below its row while it is closed."""
+    """Return the key of the preview below a collapsed summary."""
     return (row[0], row[1] + _STRIDE - 1)
 
 
 class EntryList(BlockView):
-    """A `BlockView` whose cursor becomes `▷` (the counterpart) while another panel has the cursor."""
+    """A list that shares one cursor with the lists in other panels.
+
+    While another panel has the cursor, the corresponding row in this list is marked `▷`.
+    """
 
     def __init__(
         self,
@@ -49,77 +59,93 @@ class EntryList(BlockView):
         follow: bool = False,
     ) -> None:
         super().__init__(
-            gutter=gutter, gutter_width=gutter_width, faded=faded, margin=0, follow=follow, id=id
+            gutter=gutter,
+            gutter_width=gutter_width,
+            faded=faded,
+            margin=0,
+            follow=follow,
+            id=id,
         )
 
     def blocks(self) -> Iterator[Block]:
-        """All blocks in order."""
-        return iter(self._sheet)
+        """Yield all blocks in order."""
+        return iter(self._blocks)
 
     def give_cursor(self) -> None:
-        """Give the cursor to another panel; its row keeps `▷`."""
+        """Give up the cursor, and mark its row with `▷`."""
         if self.cursor is not None:
             self.counterpart = self.cursor
             self.cursor_to(None)
 
     def take_cursor(self) -> None:
-        """Take the cursor back to the row with `▷`, if there is one."""
-        key, self.counterpart = self.counterpart, None
+        """Move the cursor to the row marked `▷`, if there is one."""
+        key = self.counterpart
+        self.counterpart = None
         if self.holds(key):
             self.cursor_to(key, quiet=True)
 
     def show_counterpart(self, key: Key | None) -> None:
-        """Put `▷` on a row; scrolls only where that would be out of sight. Posts nothing."""
+        """Mark a row with `▷` and scroll to it, without posting `CursorMoved`."""
         self.counterpart = key if self.holds(key) else None
         if self.counterpart is not None:
             self.scroll_to_key(self.counterpart)
 
     def show_place(self) -> None:
-        """Scroll to the cursor, or to `▷`, where that is out of sight."""
+        """Scroll to the cursor or, without a cursor, to the row marked `▷`."""
         key = self.cursor or self.counterpart
         if key is not None:
             self.scroll_to_key(key)
+
+    def show_in_middle(self, key: Key) -> None:
+        """Scroll a row to the middle, if there are enough rows below."""
+        index = self.index_of(key)
+        if index is not None:
+            self._show_at(index, self.size.height // 2)
 
     def _ensure_cursor(self) -> None:
         if self.cursor is None and self.has_focus and self.counterpart is not None:
             self.take_cursor()
         super()._ensure_cursor()
 
-    def next_where(self, key: Key | None, step: int, wanted: Callable[[Block], bool]) -> Key | None:
-        """The next wanted block in a direction, from the one with `key`."""
-        at = self.index_of(key)
-        index = (at if at is not None else self.count if step < 0 else -1) + step
+    def next_where(
+        self, key: Key | None, step: int, matches: Callable[[Block], bool]
+    ) -> Key | None:
+        """Find the next block for which `matches` is true.
+
+        Args:
+            key: the block to start from; None to start outside the list.
+            step: 1 searches downwards, -1 upwards.
+        """
+        index = self.index_of(key)
+        if index is None:
+            index = self.count if step < 0 else -1
+        index += step
         while 0 <= index < self.count:
-            if wanted(self.block_at(index)):
-                return self.block_at(index).key
+            block = self.block_at(index)
+            if matches(block):
+                return block.key
             index += step
         return None
 
     def last_row(self) -> Key | None:
-        """The last row where the cursor may stand."""
+        """Return the last block on which the cursor can be placed, if any."""
         return self.next_where(None, -1, lambda block: block.stop)
 
     def widen_gutter(self, width: int) -> None:
-        """Make room for longer numbers."""
+        """Change the width of the gutter to fit longer entry numbers."""
         if width != self._gutter_width:
             self._gutter_width = width
             self.lay_out()
 
     def replace_below(self, key: Key, count: int, blocks: Sequence[Block]) -> None:
-        """Replace so many blocks below the one with this key: it grows and shrinks downwards."""
-        index = self._known(key) + 1
+        """Replace the `count` blocks below a row, without moving the row on the screen."""
+        index = self._index(key) + 1
         self._splice(index, index + count, blocks, follow=False)
-
-    def swap(self, blocks: Sequence[Block]) -> None:
-        """Replace the blocks that have the same keys, in place."""
-        for block in blocks:
-            if self.holds(block.key):
-                self.replace(block.key, block)
 
 
 @dataclass(frozen=True, slots=True)
-class Scroll:
-    """The position of a list: its top line, its cursor and counterpart, whether it follows the end."""
+class ScrollPosition:
+    """The scroll position and cursor of a list."""
 
     top: tuple[Key, int] | None = None
     cursor: Key | None = None
@@ -128,16 +154,18 @@ class Scroll:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """Rows that must be there before it can be restored."""
+        """The rows that must exist before this position can be restored."""
         top = self.top[0] if self.top is not None else None
-        return tuple(key for key in (top, self.cursor, self.counterpart) if key is not None)
+        return tuple(
+            key for key in (top, self.cursor, self.counterpart) if key is not None
+        )
 
     @classmethod
-    def of(cls, view: EntryList) -> "Scroll":
+    def of(cls, view: EntryList) -> "ScrollPosition":
         return cls(view.top, view.cursor, view.counterpart, view.follow)
 
     def restore(self, view: EntryList) -> None:
-        """Scroll another list to this position, as far as it has the same rows."""
+        """Scroll a list to this position, or as close as its rows allow."""
         view.counterpart = self.counterpart
         if self.cursor is not None:
             view.cursor_to(self.cursor, quiet=True, scroll=False)
@@ -148,37 +176,49 @@ class Scroll:
         view.show_place()
 
 
-FOLLOWING: Final = Scroll()
+FOLLOWING: Final = ScrollPosition()
+
+
+class _ListPosition(NamedTuple):
+    cursor: Key | None
+    top: tuple[Key, int] | None
+    follows_end: bool
+    is_on_last_row: bool
 
 
 class ViewAnchor:
-    """Keeps a list's position while its rows become those of other moments. What the reader looked at comes
-    back as soon as its row is there again; a list that followed the end keeps following it."""
+    """Keeps a list's position while the list shows different points in history.
+
+    The list returns to the row that the user selected as soon as this row exists again. A list that was
+    following its end continues to do so.
+    """
 
     def __init__(self, view: EntryList) -> None:
         self._view = view
-        self._wanted = self._left = self._position()
+        self._last = self._position()
+        self._chosen = self._last
+        """The position that the user selected, to which the list returns when possible."""
 
-    def _position(self) -> tuple[Key | None, tuple[Key, int] | None, bool, bool]:
-        """Cursor, top line, whether the list follows its end, whether the cursor is on the last row."""
+    def _position(self) -> _ListPosition:
         view = self._view
-        return view.cursor, view.top, view.follow, view.cursor is not None and view.cursor == view.last_row()
+        is_on_last_row = view.cursor is not None and view.cursor == view.last_row()
+        return _ListPosition(view.cursor, view.top, view.follow, is_on_last_row)
 
     def before(self) -> None:
-        """The rows are about to change."""
+        """Record the position. Called before the rows change."""
         now = self._position()
-        if now != self._left:  # the reader has moved since
-            self._wanted = now
+        if now != self._last:  # the user has moved since then
+            self._chosen = now
 
     def after(self) -> None:
-        """The rows have changed."""
+        """Restore the position. Called after the rows have changed."""
         view = self._view
-        cursor, top, follows, at_end = self._wanted
-        if follows:
+        cursor, top, follows_end, is_on_last_row = self._chosen
+        if follows_end:
             view.follow_end()
         elif top is not None and view.holds(top[0]):
             view.scroll_to_line(*top)
         if cursor is not None and view.cursor is not None:
-            last = view.last_row() if at_end else None
+            last = view.last_row() if is_on_last_row else None
             view.cursor_to(last or cursor, quiet=True, scroll=False)
-        self._left = self._position()
+        self._last = self._position()

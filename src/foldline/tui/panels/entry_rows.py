@@ -1,4 +1,7 @@
-"""The rows of entries and of items of the view, formatted when they are drawn, and their gutter."""
+"""The rows of entries and view items, and their gutters.
+
+Rows are rendered only when they are drawn.
+"""
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,14 +10,18 @@ from typing import Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from foldline.context import numbers
-from foldline.context.harmless import clean_line
-from foldline.context.language import within_frame
-from foldline.context.numbers import many
-from foldline.context.outline import CompactionOutline, MessageOutline, Outline, has_failed
-from foldline.context.projection import Projection
-from foldline.context.view import IN_VIEW, ViewItem
-from foldline.context.weight import Weight, entry_weight, item_weight, together
+from foldline.memory.language import within_frame
+from foldline.past.describe import (
+    Description,
+    Tone,
+    call_of,
+    describe,
+    entry_text,
+    first_words,
+    kind_name,
+    size_words,
+    summary_words,
+)
 from foldline.protocol import (
     BaseMessage,
     Clear,
@@ -22,51 +29,77 @@ from foldline.protocol import (
     Entry,
     Revert,
     Subagent,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
     ToolResultMessage,
     Undo,
 )
+from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Piece, Span, Spans, cut_left, cut_right, cut_words, piece, row, to_strip
-from foldline.tui.blocks.plain import Column, RowBlock, RuleBlock
+from foldline.tui.blocks.cells import (
+    RowPiece,
+    Span,
+    Spans,
+    cut_left,
+    cut_right,
+    cut_words,
+    piece,
+    row,
+    to_strip,
+    width_of,
+)
+from foldline.tui.blocks.plain import RowBlock, RowColumn, RuleBlock
 from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.bodies import body_blocks
-from foldline.tui.panels.entry_list import DIVIDER_KEY, TOOLS_KEY, preview_key, row_key, row_of
-from foldline.tui.panels.states import row_index, sharer, signs, state_words
-from foldline.tui.panels.words import (
-    Marker,
-    call_of,
-    call_title,
-    first_words,
-    full_text,
-    kind_of,
-    marker_label,
-    message_words,
-    note_kind,
-    note_text,
-    note_words,
-    short_path,
+from foldline.tui.panels.entry_list import (
+    DIVIDER_KEY,
+    TOOLS_KEY,
+    TOOLS_ROW,
+    preview_key,
+    row_key,
+    row_of,
 )
+from foldline.tui.panels.states import row_index, sharer, signs, state_words
+from foldline.view.budget import Size
+from foldline.view.items import IN_VIEW, ViewItem
+from foldline.view.outline import CompactionOutline, MessageOutline, Outline
+from foldline.view.projection import Projection
+from foldline.view.weight import entry_weight, item_weight, together
 
+Marker = CompactionOutline | Revert | Clear | Undo
+"""An entry that changed earlier parts of the view."""
+_STYLES: Final[dict[Tone, str]] = {
+    "text": "text",
+    "thought": "muted italic",
+    "muted": "muted",
+    "alert": "alert",
+}
 _KIND: Final = 8
-"""Cells of the kind column."""
+"""Width of the kind column, in cells."""
 _TOKENS: Final = 6
+"""Width of the token column, in cells."""
+INSIDE: Final = "part of this entry, Enter closes"
 _LEAST_TITLE: Final = 5
-"""Cells a call keeps for its title: the name and the outcome go first."""
+"""Minimum width of a shortened call title, in cells."""
 PREVIEW_LINES: Final = 6
-"""Lines of a summary that show while it is closed."""
+"""Maximum number of lines in the preview of a collapsed summary."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What rows are drawn from; paths below `cwd` are shown relative to it."""
+class RowSource:
+    """The history from which rows are drawn.
+
+    Paths below `cwd` are shown relative to it.
+    """
 
     projection: Projection
     cwd: str = ""
 
 
-class _OneLine(Block):
-    """A block of one line."""
+class _SingleLineBlock(Block):
+    """A block consisting of one line."""
 
     __slots__ = ()
 
@@ -75,74 +108,90 @@ class _OneLine(Block):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EntryRow(_OneLine):
-    """A message of the history, with its own weight. It is fetched when it is drawn."""
+class EntryRow(_SingleLineBlock):
+    """The row of a message in History.
 
-    source: Source
+    The message's text and size are read only when the row is drawn.
+    """
+
+    source: RowSource
     outline: MessageOutline
     caller: MessageOutline | None = field(default=None, kw_only=True)
-    """The answer of nothing but calls that this row stands for, too."""
+    """A response that is also shown in this row, because it contains calls but no text."""
 
     @property
     def message(self) -> BaseMessage:
         return self.source.projection.entries.message(self.outline)
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        message, projection = self.message, self.source.projection
-        both = [message] if self.caller is None else [message, projection.entries.message(self.caller)]
-        weight, shares = together(entry_weight(projection, each) for each in both), len(both) > 1
-        return message_row(self.key, self.source, message, weight, shares=shares).render(width, styles)
+        message = self.message
+        projection = self.source.projection
+        weighed = [message]
+        if self.caller is not None:
+            weighed.append(projection.entries.message(self.caller))
+        weight = together(entry_weight(projection, part) for part in weighed)
+        shares = self.caller is not None
+        row = MessageRow(self.key, self.source, message, weight, shares=shares)
+        return row.render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ItemRow(_OneLine):
-    """A message of the view, with the weight of what is sent of it."""
+class ItemRow(_SingleLineBlock):
+    """The row of a view item, with its size."""
 
-    source: Source
+    source: RowSource
     item: ViewItem
     caller: ViewItem | None = field(default=None, kw_only=True)
-    """As of an `EntryRow`."""
+    """A response that is also shown in this row."""
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        projection, item, shares = self.source.projection, self.item, self.caller is not None
-        weight = together(item_weight(projection, each) for each in (item, self.caller) if each is not None)
+        projection = self.source.projection
+        item = self.item
+        weighed = [item] if self.caller is None else [item, self.caller]
+        weight = together(item_weight(projection, part) for part in weighed)
         if item.written:
+            lead = (("summary ", "compacted"),)
             words = ((summary_words(projection, item), "text"),)
-            return weighed_row(self.key, (("summary ", "folded"),), words, weight).render(width, styles)
-        made = message_row(self.key, self.source, item.message, weight, item.fate, shares=shares)
-        return made.render(width, styles)
+            row = weighed_row(self.key, lead, words, weight)
+            return row.render(width, styles)
+        shares = self.caller is not None
+        return MessageRow(
+            self.key, self.source, item.message, weight, item.fate, shares=shares
+        ).render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.item.message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NoteRow(_OneLine):
-    """A system note: an entry that was never meant for the model. It is fetched when it is drawn."""
+class NoteRow(_SingleLineBlock):
+    """The row of a system note: an entry that is never sent to the model."""
 
-    source: Source
+    source: RowSource
 
     @property
     def entry(self) -> Entry:
         entry = self.source.projection.entry(self.key[0])
-        assert entry is not None, "a row is of an entry"
+        assert entry is not None, "every row has an entry"
         return entry
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        entry = self.entry
-        lead = ((f"{note_kind(entry):<{_KIND}}", "muted"),)
-        return RowBlock(self.key, lead, (note_words(entry),)).render(width, styles)
+        description = describe(self.source.projection, self.entry)
+        lead = ((f"{description.kind:<{_KIND}}", "muted"),)
+        main = ((description.title, _STYLES[description.tone]),)
+        return RowBlock(self.key, lead, main).render(width, styles)
 
     def text(self) -> str:
-        return f"{note_kind(self.entry)} {note_text(self.entry)}"
+        entry = self.entry
+        return f"{kind_name(entry.type)} {entry_text(self.source.projection, entry)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarkerRow(_OneLine):
-    """A compaction, rewind, clear or undo: a rule across the panel."""
+class MarkerRow(_SingleLineBlock):
+    """The row of a compaction, rewind, clear or undo, drawn as a rule across the panel."""
 
     projection: Projection
     marker: Marker
@@ -150,34 +199,42 @@ class MarkerRow(_OneLine):
     wide: bool = field(default=True, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        name, *more = self.label.split(" · ")
-        # Where there is no room for all of it, the reason of a compaction goes, and its sizes stay.
-        briefs = (" · ".join([name, *more[1:]]),) if isinstance(self.marker, CompactionOutline) else ()
-        return RuleBlock(self.key, self.label, align="centre", briefs=briefs).render(width, styles)
+        briefs: tuple[str, ...] = ()
+        if isinstance(self.marker, CompactionOutline):
+            # A shorter label without the reason.
+            name, _, *sizes = self.label.split(" · ")
+            briefs = (" · ".join([name, *sizes]),)
+        return RuleBlock(self.key, self.label, align="centre", briefs=briefs).render(
+            width, styles
+        )
 
     def text(self) -> str:
-        entry = (
-            self.projection.entry(self.marker.index) if isinstance(self.marker, CompactionOutline) else None
-        )
-        return f"{self.label}\n{entry.summary if isinstance(entry, Compaction) else ''}"
+        summary = ""
+        if isinstance(self.marker, CompactionOutline):
+            entry = self.projection.entry(self.marker.index)
+            summary = entry.summary if isinstance(entry, Compaction) else ""
+        return f"{self.label}\n{summary}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SummaryPreview(Block):
-    """The first lines of a closed summary. Where it names the file of the other panel's cursor, those lines
-    come in the place of the last ones; the height stays the same."""
+    """The first lines of a collapsed summary.
+
+    Lines that name the selected file are shown in place of the last lines, so the height stays the same.
+    """
 
     lines: tuple[str, ...]
     marked: frozenset[int]
-    """Lines that name the file: the gutter gives them `▷`."""
+    """Numbers of the lines that name the selected file and are marked `▷` in the gutter."""
     more: int
     stop: bool = field(default=False, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        shown = [(cut_right(line, width - 2), "text") for line in self.lines]
+        lines = [(cut_right(line, width - 2), "text") for line in self.lines]
         if self.more:
-            shown.append((cut_right(f"… {many(self.more, 'more line')}, Enter opens", width - 2), "muted"))
-        return [to_strip([("┊ ", "folded deco"), line], styles) for line in shown]
+            more = f"… {many(self.more, 'more line')}, Enter opens"
+            lines.append((cut_right(more, width - 2), "muted"))
+        return [to_strip([("┊ ", "compacted deco"), line], styles) for line in lines]
 
     def estimate(self, width: int) -> int:
         return len(self.lines) + bool(self.more)
@@ -190,8 +247,10 @@ class SummaryPreview(Block):
 
 
 def is_note(entry: Outline) -> bool:
-    """Whether an entry was never meant for the model, and changes the view by no more than an entry."""
-    return not isinstance(entry, MessageOutline | CompactionOutline | Revert | Clear | Undo | Subagent)
+    """Whether an entry is a system note."""
+    return not isinstance(
+        entry, MessageOutline | CompactionOutline | Revert | Clear | Undo | Subagent
+    )
 
 
 def history_rows(
@@ -202,30 +261,40 @@ def history_rows(
     cwd: str = "",
     wanted: Callable[[Outline], bool] = lambda outline: not is_note(outline),
 ) -> list[Block]:
-    """A row for each wanted entry between two positions: messages, markers as rules, and system notes, which
-    are not wanted unless that is said. An answer of nothing but calls shares the row of its first result."""
-    source = Source(projection, cwd)
+    """Return the rows of the entries between two positions.
+
+    By default, system notes are left out.
+    """
+    source = RowSource(projection, cwd)
     rows: list[Block] = []
     for outline in projection.entries.outlines[start:stop]:
         index = outline.index
-        there = row_index(projection, index)
-        result = projection.outline(there) if there != index else None
-        if not wanted(outline) or (result is not None and wanted(result)):
+        if not wanted(outline):
             continue
-        shares = sharer(projection, index)
-        caller = None if shares is None else projection.outline(shares)
-        said = caller if isinstance(caller, MessageOutline) and wanted(caller) else None
-        rows.append(_history_row(source, outline, said))
+        shared_index = row_index(projection, index)
+        if shared_index != index:
+            result = projection.outline(shared_index)
+            if result is not None and wanted(result):
+                continue
+        caller_index = sharer(projection, index)
+        caller = None if caller_index is None else projection.outline(caller_index)
+        if not isinstance(caller, MessageOutline) or not wanted(caller):
+            caller = None
+        rows.append(_history_row(source, outline, caller))
     return rows
 
 
-def _history_row(source: Source, entry: Outline, caller: MessageOutline | None) -> Block:
+def _history_row(
+    source: RowSource, entry: Outline, caller: MessageOutline | None
+) -> Block:
     key = row_key(entry.index)
     match entry:
         case MessageOutline():
             return EntryRow(key, source, entry, caller=caller)
         case CompactionOutline() | Revert() | Clear() | Undo():
-            return MarkerRow(key, source.projection, entry, marker_label(source.projection, entry))
+            return MarkerRow(
+                key, source.projection, entry, marker_label(source.projection, entry)
+            )
         case _:
             return NoteRow(key, source)
 
@@ -241,51 +310,54 @@ def view_rows(
     opened: Container[Key] = (),
     names: tuple[str, ...] = (),
     divider: tuple[int, str] | None = None,
-    wanted: Callable[[ViewItem], bool] = lambda _: True,
 ) -> list[Block]:
-    """The rows of the view's wanted items between two positions, a summary opened to a few lines.
+    """Return the rows of the view items between two positions.
 
     Args:
-        overhead: estimate of the tool schemas in tokens, before calibration: they have the first row.
-        items: the view, where that is not the one of now.
-        opened: rows that show all they hold.
-        names: names of a file whose lines in a summary are marked.
-        divider: position of the first new item, and the words of the rule above it.
+        overhead: estimated size of the tool schemas, in tokens before calibration; 0 omits the row for them.
+        items: the view; the default is the current view.
+        opened: the expanded rows.
+        names: the names of a file; summary lines that contain any of them are marked.
+        divider: the position of the first new item, and the label of the rule above it.
     """
-    source = Source(projection, cwd)
+    source = RowSource(projection, cwd)
     rows: list[Block] = []
     if start == 0 and overhead:
-        weight = round(overhead * projection.scale)
-        rows.append(
-            weighed_row(
-                TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), Weight(weight, True)
-            )
+        weight = Size(round(overhead * projection.meter.scale), True)
+        tools = weighed_row(
+            TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), weight
         )
+        rows.append(tools)
     view = projection.view if items is None else items
-
-    def shared(at: int) -> bool:
-        """Whether the item at this place shares its row with the one above it."""
-        two = view[at - 1 : at + 1] if at else ()
-        return len(two) > 1 and sharer(projection, two[1].index) == two[0].index and all(map(wanted, two))
-
     for position, item in enumerate(view[start:stop], start):
         if divider is not None and divider[0] == position:
             briefs = (divider[1].rpartition(" · ")[2],)
-            rows.append(RuleBlock(DIVIDER_KEY, divider[1], "muted", briefs=briefs, stop=False))
-        if wanted(item) and not shared(position + 1):
-            caller = view[position - 1] if shared(position) else None
+            rows.append(
+                RuleBlock(DIVIDER_KEY, divider[1], "muted", briefs=briefs, stop=False)
+            )
+        if not shares_row(projection, view, position + 1):
+            shares = shares_row(projection, view, position)
+            caller = view[position - 1] if shares else None
             rows += item_rows(source, item, opened, names, caller)
     return rows
 
 
+def shares_row(projection: Projection, view: Sequence[ViewItem], position: int) -> bool:
+    """Whether the item at this position shares a row with the preceding item."""
+    if not 0 < position < len(view):
+        return False
+    caller, item = view[position - 1 : position + 1]
+    return sharer(projection, item.index) == caller.index
+
+
 def item_rows(
-    source: Source,
+    source: RowSource,
     item: ViewItem,
     opened: Container[Key],
     names: tuple[str, ...],
     caller: ViewItem | None = None,
 ) -> Iterator[Block]:
-    """The row of an item and what is open below it."""
+    """Yield the row of an item, and the blocks below it."""
     key = row_key(*item.key)
     yield ItemRow(key, source, item, caller=caller)
     if key in opened:
@@ -295,24 +367,32 @@ def item_rows(
 
 
 def opened_body(projection: Projection, row: Block) -> list[Block]:
-    """The pieces below an opened row; none for a row that holds no more than it shows."""
+    """Return the blocks below an expanded row.
+
+    The result is empty if the row itself already shows everything.
+    """
+    entry: Entry | None = None
     match row:
-        case EntryRow(message=entry) | NoteRow(entry=entry):
-            return body_blocks(projection, entry, row.key)
+        case EntryRow() as entry_row:
+            entry = entry_row.message
+        case NoteRow() as note_row:
+            entry = note_row.entry
         case ItemRow(item=item):
-            return body_blocks(projection, item.message, row.key)
+            entry = item.message
         case MarkerRow(marker=CompactionOutline(index=index)):
-            done = projection.entry(index)
-            has_text = isinstance(done, Compaction) and done.summary
-            return body_blocks(projection, done, row.key) if done is not None and has_text else []
-        case MarkerRow(marker=Revert() as marker) if marker.text:
-            return body_blocks(projection, marker, row.key)
-        case _:
-            return []
+            compaction = projection.entry(index)
+            entry = (
+                compaction
+                if isinstance(compaction, Compaction) and compaction.summary
+                else None
+            )
+        case MarkerRow(marker=Revert() as revert) if revert.text:
+            entry = revert
+    return [] if entry is None else body_blocks(projection, entry, row.key)
 
 
 def is_prompt(block: Block) -> bool:
-    """Whether a row is something the user asked."""
+    """Whether a row is a user prompt."""
     match block:
         case EntryRow(outline=outline) | ItemRow(item=ViewItem(outline=outline)):
             return outline.type == "user" and outline.origin != "machine"
@@ -335,150 +415,167 @@ def is_compaction(block: Block) -> bool:
 
 
 def summary_preview(row: Key, text: str, names: tuple[str, ...]) -> SummaryPreview:
-    """The closed summary at `row`. Always as high, whatever `names` it is asked for."""
-    # The sentence around it says nothing of this session.
-    lines = [words for line in within_frame(text).split("\n") if (words := first_words(line))]
+    """Return the preview of a summary.
+
+    It consists of the first lines and some lines that contain any of `names`.
+    """
+    # Without the standard text around a summary, which is the same in all sessions.
+    lines = list(filter(None, map(first_words, within_frame(text).split("\n"))))
     shown = list(range(min(len(lines), PREVIEW_LINES)))
-    naming = [at for at, line in enumerate(lines) if any(name in line for name in names)]
-    wanted = [at for at in naming if at not in shown][: PREVIEW_LINES - 3]
-    if wanted and not any(at in shown for at in naming):
-        shown = [*shown[: len(shown) - len(wanted)], *wanted]
+    naming = [
+        number
+        for number, line in enumerate(lines)
+        if any(name in line for name in names)
+    ]
+    if naming and naming[0] not in shown:
+        last = naming[: PREVIEW_LINES - 3]
+        shown = [*shown[: len(shown) - len(last)], *last]
     return SummaryPreview(
         preview_key(row),
-        tuple(lines[at] for at in shown),
-        frozenset(number for number, at in enumerate(shown) if at in naming),
+        tuple(lines[number] for number in shown),
+        frozenset(place for place, number in enumerate(shown) if number in naming),
         len(lines) - len(shown),
     )
 
 
-def summary_words(projection: Projection, item: ViewItem) -> str:
-    """`of 118 and 119–351, 123 entries`: what a summary stands for."""
-    written, nth = projection.written_by(item.index), item.key[1]
-    inputs = written[nth].inputs if nth < len(written) else ()
-    spans = [f"{first}–{last}" if last > first else str(first) for first, last in item.covers]
-    count = projection.compacted(item.index, item.covers)
-    named = [*map(str, inputs), *(spans if len(spans) <= 3 else (spans[0], "…", spans[-1]))]
-    of = " and ".join(filter(None, (", ".join(named[:-1]), named[-1]))) if named else ""
-    entries = many(count, "entry", "entries") if count else ""
-    return ("of " if of else "") + ", ".join(part for part in (of, entries) if part)
-
-
 def entry_row(
-    projection: Projection, row_key: Key, cursor: Key | None, width: int, more: str = ""
+    projection: Projection,
+    row_key: Key,
+    cursor: Key | None,
+    width: int,
+    more: str = "",
 ) -> list[Span]:
-    """The status row of an entry: its number and state, its tool group, `more` that is known, its time."""
+    """Return the status row for an entry that cannot be edited.
+
+    It shows the number, state, tool group, `more` and time.
+    """
     if row_key == TOOLS_KEY:
-        return row([piece("The tool schemas go with every request.")], [], width)
-    index, group = row_key[0], projection.group(row_key[0])
+        return row([piece(TOOLS_ROW)], [], width)
+    index = row_key[0]
+    group = projection.group(index)
     state = f" {state_words(projection, index)}"
-    parts = [Piece(((f"{index} ", "bold"), *signs(projection, index), (state, "text")), cut="right")]
+    left = [
+        RowPiece(
+            ((f"{index} ", "bold"), *signs(projection, index), (state, "text")),
+            cut="right",
+        )
+    ]
     if len(group) > 1:
-        parts.append(piece(f"tool group {group[0]}–{group[-1]}", "muted", rank=1))
+        left.append(piece(f"tool group {group[0]}–{group[-1]}", "muted", rank=1))
     if more:
-        parts.append(piece(more, "muted", rank=1))
+        left.append(piece(more, "muted", rank=1))
     if cursor is not None and row_of(cursor) != cursor:
-        parts.append(piece("inside it: Enter closes", "muted", rank=3))
+        left.append(piece(INSIDE, "muted", rank=3))
+    right = []
     entry = projection.entry(index)
-    at = entry.at if entry is not None else None
-    right = [piece(f"{at.astimezone():%Y-%m-%d %H:%M:%S}", "muted", rank=2)] if at is not None else []
-    return row(parts, right, width)
+    if entry is not None and entry.at is not None:
+        right.append(
+            piece(f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}", "muted", rank=2)
+        )
+    return row(left, right, width)
 
 
 # --- One line ---------------------------------------------------------------------------------------------
 
 
-def weighed_row(key: Key, lead: Spans, main: Spans, weight: Weight) -> RowBlock:
-    """A row with its tokens at the right end."""
-    tokens = numbers.tokens(weight.tokens, estimated=weight.estimated)
-    return RowBlock(key, lead, main, (Column(tokens, _TOKENS, "muted", space=1),))
-
-
-def message_row(
-    key: Key,
-    source: Source,
-    message: BaseMessage,
-    weight: Weight,
-    fate: str = "live",
-    *,
-    shares: bool = False,
-) -> Block:
-    """A message on a line; `fate` is what becomes of it in the view that is shown. Of a result that `shares`
-    its row, nothing hangs above it."""
-    if isinstance(message, ToolResultMessage):
-        return _ResultRow(key, source, message, weight, fate, shares)
-    return _WordsRow(key, message, weight)
+def weighed_row(key: Key, lead: Spans, main: Spans, weight: Size) -> RowBlock:
+    """Return a row with a size on its right."""
+    tokens = size_words(weight)
+    return RowBlock(key, lead, main, (RowColumn(tokens, _TOKENS, "muted", space=1),))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _WordsRow(_OneLine):
-    """`user    read …/cut.py`: the kind and the first words of a message."""
+class MessageRow(_SingleLineBlock):
+    """The row of a message: `user    read …/cut.py` or `├ bash  pytest -q   31 passed`.
 
+    Only the title is shortened.
+    """
+
+    source: RowSource
     message: BaseMessage
-    weight: Weight
+    weight: Size
+    fate: str = "live"
+    """State of the message in the displayed view."""
+    shares: bool = field(default=False, kw_only=True)
+    """Whether a result's row also represents its call, so that no line leads up from the row."""
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        words, style = message_words(self.message)
-        shown = cut_words(words, width - _KIND - _TOKENS - 1)
+        source = self.source
+        description = describe(source.projection, self.message, source.cwd)
         kind_style = "bold" if self.message.type == "user" else "muted"
-        lead = ((f"{kind_of(self.message):<{_KIND}}", kind_style),)
-        return weighed_row(self.key, lead, ((shown, style),), self.weight).render(width, styles)
+        lead: Spans = ((f"{description.kind:<{_KIND}}", kind_style),)
+        if isinstance(self.message, ToolResultMessage):
+            lead = ((f"{self._branch} ", "muted"), (f"{description.kind:<5} ", "text"))
+        room = width - width_of(lead) - _TOKENS - 1
+        main = tuple(self._main(description, room))
+        return weighed_row(self.key, lead, main, self.weight).render(width, styles)
+
+    def _main(self, description: Description, room: int) -> Iterator[Span]:
+        """Yield the title, cut to fit, and the outcome."""
+        title = description.title
+        outcome = description.outcome
+        is_hidden = self.fate == "hidden"
+        if is_hidden:
+            title = ", ".join(filter(None, (title, outcome)))
+            outcome = ""
+            room -= cell_len("[hidden: ]")
+        elif self.fate == "clipped":
+            outcome = ", ".join(filter(None, (outcome, "clipped")))
+        gap = 3 if room - cell_len(outcome) - 3 >= _LEAST_TITLE else 1
+        if outcome:
+            room -= cell_len(outcome) + gap
+        cut = cut_right if isinstance(self.message, ToolResultMessage) else cut_words
+        if description.is_path:
+            cut = cut_left
+        title = cut(title, max(room, _LEAST_TITLE))
+        if title:
+            shown = f"[hidden: {title}]" if is_hidden else title
+            yield shown, _STYLES[description.tone]
+            if outcome:
+                yield " " * gap, ""
+        if outcome:
+            yield from _outcome(outcome, description.failed)
+
+    @property
+    def _branch(self) -> str:
+        """The line character that connects the results of a response."""
+        group = self.source.projection.group(self.message.index)
+        if len(group) == 1:
+            return "·"
+        is_last = group[-1] == self.message.index
+        if self.shares:
+            return "─" if is_last else "┌"
+        return "└" if is_last else "├"
 
     def text(self) -> str:
-        return self.message.text
+        return full_text(self.source.projection, self.message)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ResultRow(_OneLine):
-    """`├ bash  pytest -q   31 passed`: the name and the outcome stay, the title is shortened."""
+def full_text(projection: Projection, message: BaseMessage) -> str:
+    """Return all searchable text of a message."""
+    parts: list[str] = []
+    if isinstance(message, ToolResultMessage):
+        call = call_of(projection, message)
+        parts += [message.name, call.arguments if call else "", message.details.brief]
+    for part in message.parts:
+        match part:
+            case TextPart() | ThinkingPart():
+                parts.append(part.text)
+            case ToolCallPart():
+                parts.append(f"{part.name} {part.arguments}")
+            case _:
+                pass
+    return "\n".join(parts)
 
-    source: Source
-    result: ToolResultMessage
-    weight: Weight
-    fate: str
-    shares: bool
 
-    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        result = self.result
-        group = self.source.projection.group(result.index)
-        last = group[-1] == result.index
-        branch = "·" if len(group) == 1 else ("─└" if last else "┌├")[not self.shares]
-        lead = [(f"{branch} ", "muted"), (f"{clean_line(result.name)[:24]:<5} ", "text")]
-        title, brief, is_path = self._words()
-        failed = has_failed(result)
-        if failed and self.fate != "hidden":
-            brief = brief if brief.endswith("✗") else f"{brief or 'failed'} ✗"
-        room = width - cell_len(lead[0][0]) - cell_len(lead[1][0]) - _TOKENS - 1
-        gap = 3 if room - cell_len(brief) - 3 >= _LEAST_TITLE else 1
-        room -= cell_len(brief) + gap if brief else 0
-        if not title:
-            title = first_words(result.text) if not brief else ""
-        before, behind = ("[hidden: ", "]") if self.fate == "hidden" else ("", "")
-        room -= cell_len(before) + cell_len(behind)
-        shown = (cut_left if is_path else cut_right)(title, max(room, _LEAST_TITLE))
-        main = [(f"{before}{shown}{behind}", "text")] if shown else []
-        if brief:
-            main += [(" " * gap if shown else "", ""), *_outcome(brief, failed)]
-        return weighed_row(self.key, tuple(lead), tuple(main), self.weight).render(width, styles)
-
-    def text(self) -> str:
-        return full_text(self.source.projection, self.result)
-
-    def _words(self) -> tuple[str, str, bool]:
-        """Title, outcome, and whether the title is a path."""
-        result, cwd = self.result, self.source.cwd
-        title, is_path = call_title(call_of(self.source.projection, result), cwd)
-        if not title and result.details.files:
-            title, is_path = clean_line(short_path(result.details.files[0].path, cwd)), True
-        brief = clean_line(result.details.brief)
-        if self.fate == "hidden":
-            return ", ".join(filter(None, (title, brief))), "", is_path
-        if self.fate == "clipped":
-            brief = f"{brief}, clipped" if brief else "clipped"
-        return title, brief, is_path
+def marker_label(projection: Projection, marker: Marker) -> str:
+    """Return the label of a marker: `373 compaction · threshold · 116.2k → 27.4k`."""
+    description = describe(projection, marker)
+    return f"{marker.index} {description.kind} · {description.title}"
 
 
 def _outcome(brief: str, failed: bool) -> list[Span]:
-    """An outcome in its colours: lines added and removed, a failure, anything else."""
+    """Return the styled outcome of a call: a failure, numbers of lines, or other text."""
     if failed:
         return [(brief, "alert")]
     added, minus, removed = brief.partition(" −")
@@ -487,53 +584,75 @@ def _outcome(brief: str, failed: bool) -> list[Span]:
     return [(brief, "muted")]
 
 
-# --- The gutter, read when drawn, so that a compaction changes it without rebuilding a block --------------
+# --- The gutter, computed when drawn, so that a compaction need not rebuild the rows ----------------------
 
 
 def gutter_width(last_index: int) -> int:
-    """Cursor, letter, sign, flag, the largest number with a blank before it, a blank; at least 10 cells."""
+    """Return the gutter width, in cells, required for this largest entry number."""
     return 4 + max(5, len(str(max(last_index, 0))) + 1) + 1
 
 
 def row_gutter(signs: Sequence[Span], flag: Span, index: int, width: int) -> Spans:
-    """The gutter of a row: cursor, letter, sign, flag, number."""
+    """Return the gutter of a row: a cell for the cursor, then letter, symbol, flag and number."""
     return ((" ", ""), *signs, flag, (f"{index:>{width - 5}} ", "muted"))
 
 
-def history_gutter(projection: Projection, new_from: int | None, key: Key, line: int, width: int) -> Spans:
-    """The gutter of a line in History; entries of the view from index `new_from` on are new."""
+def history_gutter(
+    projection: Projection, new_from: int | None, key: Key, line: int, width: int
+) -> Spans:
+    """Return the gutter of a line in History.
+
+    Args:
+        new_from: index of the first new entry of the view.
+    """
     index = key[0]
     if index < 0:
         return ()
-    kind = projection.fate(index).kind
-    in_view = kind in IN_VIEW
     if key != row_of(key) or line:
         return (("  ", ""), signs(projection, index)[1])
-    flag = _flag(projection.is_pinned(index), in_view and new_from is not None and index >= new_from)
+    kind = projection.fate(index).kind
+    is_new = kind in IN_VIEW and new_from is not None and index >= new_from
+    flag = _flag(projection.is_pinned(index), is_new)
     return row_gutter((letter(kind), gutter_sign(kind)), flag, index, width)
 
 
-def view_gutter(block: Block | None, new_from: int | None, key: Key, line: int, width: int) -> Spans:
-    """The gutter of a line in the LLM view. `block` is that of the row the line belongs to."""
+def view_gutter(
+    block: Block | None, new_from: int | None, key: Key, line: int, width: int
+) -> Spans:
+    """Return the gutter of a line in the LLM view.
+
+    Args:
+        block: the block to which the line belongs.
+        new_from: index of the first new item.
+    """
     if key == TOOLS_KEY:
         return (("  ", ""), GUTTER_SIGNS["whole"])
     if isinstance(block, SummaryPreview):
-        return ((" " * (width - 2), ""), ("▷" if line in block.marked else " ", "accent"))
+        return (
+            (" " * (width - 2), ""),
+            ("▷" if line in block.marked else " ", "accent"),
+        )
     if key == DIVIDER_KEY or not isinstance(block, ItemRow):
         return ()
     item = block.item
-    sign = GUTTER_SIGNS["name"] if item.written else gutter_sign(item.fate)
+    state, sign = letter(item.fate), gutter_sign(item.fate)
+    if item.written:
+        state, sign = (" ", ""), GUTTER_SIGNS["name"]
     if key != block.key or line:
         return (("  ", ""), sign)
-    flag = _flag(item.pinned, new_from is not None and item.index >= new_from)
-    return row_gutter(((" ", "") if item.written else letter(item.fate), sign), flag, item.index, width)
+    is_new = new_from is not None and item.index >= new_from
+    return row_gutter((state, sign), _flag(item.pinned, is_new), item.index, width)
 
 
 def with_tick(spans: Spans) -> Spans:
-    """The gutter of a marked row: `✓` where the cursor would stand."""
-    first, *others = spans
-    return (("✓", "accent bold"), (first[0][1:], first[1]), *others) if first[0][:1] == " " else spans
+    """Replace the first cell of a gutter, which is reserved for the cursor, with `✓`."""
+    (text, style), *others = spans
+    if not text.startswith(" "):
+        return spans
+    return (("✓", "accent bold"), (text[1:], style), *others)
 
 
-def _flag(pinned: bool, fresh: bool) -> Span:
-    return ("*", "accent") if pinned else ("+", "live") if fresh else (" ", "")
+def _flag(is_pinned: bool, is_new: bool) -> Span:
+    if is_pinned:
+        return ("*", "accent")
+    return ("+", "live") if is_new else (" ", "")

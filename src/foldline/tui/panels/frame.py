@@ -1,25 +1,24 @@
-"""A panel: a frame drawn as text around a list, heavy where the focus is; and the rows around panels."""
+"""Panels, which are lists in a frame drawn with text characters, and the row of key hints."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, width_of
+from foldline.tui.blocks.cells import RowPiece, Span, Spans, crop, row, width_of
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.widgets.lines import Lines, edge, frame, hint, hints_in
+from foldline.tui.widgets.lines import LinesWidget, edge, frame, hint, hints_in
 
 _BESIDE: Final = 10
-"""Cells of an edge that are not for words."""
+"""Number of cells in a frame's edge that are not available for text."""
 _WORTH: Final = 16
-"""Cells in which a remark that is cut still says something."""
+"""Minimum width of a shortened remark, in cells."""
 
 
-class Edge(Lines):
-    """The upper or lower edge of a frame."""
+class Edge(LinesWidget):
+    """The top or bottom edge of a frame."""
 
     ALLOW_SELECT = False
 
@@ -40,12 +39,14 @@ class Edge(Lines):
 
     def lines(self, width: int) -> list[list[Span]]:
         room = width - width_of(self._left) - _BESIDE
-        right = self._right if width_of(self._right) <= room or room < _WORTH else crop(self._right, room)
-        return [edge(frame(self._heavy), self._top, self._left, tuple(right), width)]
+        right = self._right
+        if _WORTH <= room < width_of(right):
+            right = tuple(crop(right, room))
+        return [edge(frame(self._heavy), self._top, self._left, right, width)]
 
 
-class Text(Lines):
-    """Lines that are given to it."""
+class TextLines(LinesWidget):
+    """Shows the lines of styled text most recently passed to `show`."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -60,13 +61,16 @@ class Text(Lines):
 
 
 class Inside(Vertical):
-    """What is within a frame; the sides of that are no text."""
+    """The content of a panel.
+
+    The border cannot be selected as text.
+    """
 
     ALLOW_SELECT = False
 
 
 class Panel(Widget):
-    """A framed list. `above` stands over the list, `below` under it, inside the frame."""
+    """A list in a frame, with optional widgets above and below the list."""
 
     DEFAULT_CSS = """
     Panel { width: 1fr; height: 1fr; layout: vertical; }
@@ -77,12 +81,17 @@ class Panel(Widget):
     BLANK = True
 
     def __init__(
-        self, view: EntryList, *, title: str, above: Widget | None = None, below: Widget | None = None
+        self,
+        view: EntryList,
+        *,
+        title: str,
+        above: Widget | None = None,
+        below: Widget | None = None,
     ) -> None:
         super().__init__(id=f"panel-{view.id}")
         self.view = view
         self._title = title
-        self._inside = [each for each in (above, view, below) if each is not None]
+        self._inside = [widget for widget in (above, view, below) if widget is not None]
         self._upper = Edge(top=True)
         self._lower = Edge(top=False)
 
@@ -93,35 +102,51 @@ class Panel(Widget):
         yield self._lower
 
     def on_click(self) -> None:
-        """A click on the frame goes to its panel."""
+        """Focus the list when the user clicks anywhere in the frame."""
         if not self.has_focus_within:
             self.view.focus()
 
     def head(self, count: str | Spans, title: str = "") -> None:
-        """Set the remark in the upper edge; a `title` replaces the one before."""
+        """Set the remark on the right of the top edge, and the title if one is given."""
         self._title = title or self._title
         remark = ((count, "muted"),) if isinstance(count, str) and count else count
         self._upper.show(((self._title, "bold"),), remark or ())
 
     def foot(self, left: str, right: str = "") -> None:
-        """Set the words in the lower edge."""
-        self._lower.show(hints_in(left, "muted") if left else (), hints_in(right, "text") if right else ())
+        """Set the text on the left and right of the bottom edge."""
+        self._lower.show(
+            hints_in(left, "muted") if left else (),
+            hints_in(right, "text") if right else (),
+        )
 
     def show_focus(self, inside: bool) -> None:
-        """Heavy frame or light."""
+        """Draw a heavy frame if the focus is inside the panel, otherwise a light one."""
         self.set_class(inside, "-active")
         self._upper.show_focus(inside)
         self._lower.show_focus(inside)
 
 
-def hints_row(pairs: Iterable[tuple[str, str]], width: int, kept: str = "") -> list[Span]:
-    """The row of (keys, word) hints. How to leave, the last, stands at the right end and stays longest; then
-    the help before it, which names what had no room, and the hint with the word `kept`."""
-    parts = [
-        (word, Piece(hint(name, word), rank=1 if word == kept else rank, gap=2))
-        for rank, (name, word) in enumerate(pairs, 2)
-    ]
-    right = [replace(parts.pop()[1], rank=0)]
-    if parts and parts[-1][0] == "keys":
-        right.insert(0, replace(parts.pop()[1], rank=1))
-    return row([part for _, part in parts], right, width)
+def hints_row(
+    pairs: Iterable[tuple[str, str]], width: int, kept: str = ""
+) -> list[Span]:
+    """Return the row of key hints.
+
+    If space runs out, hints are dropped from the right.
+
+    Args:
+        pairs: (keys, word) of each hint. The last one, for leaving, is shown at the right end after the help
+            hint, and is never dropped.
+        kept: the word of the hint that is dropped last, together with the help hint.
+    """
+    *hints, leave = pairs
+    right = [_hint_piece(*leave, rank=0)]
+    if hints and hints[-1][1] == "keys":
+        right.insert(0, _hint_piece(*hints.pop(), rank=1))
+    left: list[RowPiece] = []
+    for rank, (name, word) in enumerate(hints, 2):
+        left.append(_hint_piece(name, word, rank=1 if word == kept else rank))
+    return row(left, right, width)
+
+
+def _hint_piece(name: str, word: str, rank: int) -> RowPiece:
+    return RowPiece(hint(name, word), rank=rank, gap=2)

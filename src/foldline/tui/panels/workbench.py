@@ -1,5 +1,7 @@
-"""Panels of which one has the cursor, with a status row and a row of hints below them: what the Inspector,
-the preview and the Context screen have in common."""
+"""Panels with a status row and a row of hints.
+
+This is the base of the Inspector and the preview.
+"""
 
 import asyncio
 import re
@@ -9,37 +11,47 @@ from typing import Any, ClassVar, Final
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.widget import Widget
 
-from foldline.context.harmless import clean_line
+from foldline.frontend.keymap import ScreenKey, hint_words, name_of, works
 from foldline.history.stored import without_gc
+from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Piece, Span, Spans, row
+from foldline.tui.blocks.cells import RowPiece, Span, Spans, row
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.dialogs import open_help
-from foldline.tui.keys.table import ScreenKey, hint_words, name_of, works
-from foldline.tui.panels.edit_hints import Answer
+from foldline.tui.panels.app_actions import open_help
+from foldline.tui.panels.edit_hints import EditRequest
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.panels.frame import Panel, Text, hints_row
-from foldline.tui.widgets.borders import STEP, Borders, Movable
-from foldline.tui.widgets.fields import OneLine
+from foldline.tui.panels.frame import Panel, TextLines, hints_row
+from foldline.tui.widgets.fields import LineInput
 from foldline.tui.widgets.lines import hints_in
+
+NO_MATCH_BEYOND: Final = "No {what} {direction}."
+NOT_FOUND: Final = "{needle} does not occur in this panel."
+NO_SEARCH: Final = "There is no search yet. Press {key} to start one."
+WRAPPED: Final = " (wrapped)"
 
 
 class _Panels(Horizontal):
-    """Side by side. Nothing is seen of it: it draws no lines, as whatever they cover."""
+    """A container for panels side by side.
+
+    It draws nothing, because the panels cover it.
+    """
 
     BLANK = True
 
 
-class Workbench(Movable):
-    """Owns panels, focus, search, and the keys that go with them. A subclass fills in the methods that raise
-    or do nothing here, and carries out its own keys before it hands the others to `act`."""
+class Workbench(Widget):
+    """Manages panels, focus and search, and handles their keys.
+
+    Subclasses handle their own commands in `act`, and pass all other commands on to this class.
+    """
 
     KEYS: ClassVar[Sequence[ScreenKey[Any]]] = ()
+    SEARCH_PROMPT: ClassVar[str] = "find in this panel"
     KEPT_HINT: ClassVar[str] = ""
-    """The hint that stays longest, but for help and the way out."""
+    """The word of the key hint that is dropped last if space runs out, except for help and close."""
     BLANK = True
     DEFAULT_CSS = """
     Workbench { layout: vertical; width: 1fr; height: 1fr; }
@@ -50,17 +62,14 @@ class Workbench(Movable):
         super().__init__()
         self.panels = panels
         self.side_by_side = _Panels(id="panels")
-        self._column_borders = Borders(self._beside, self._give_columns)
-        self._row_border = Borders(self._stacked, self._give_rows, stacked=True)
-        self.borders = (self._column_borders, self._row_border)
         self.active = 0
-        """The panel that has, or last had, the focus."""
-        self.news: str | Spans = ""
-        """What the status row says until the cursor moves."""
+        """Number of the panel that has the focus, or had it last."""
+        self.status_note: str | Spans = ""
+        """Message shown in the status row until the cursor moves."""
         self.needle = ""
-        self.status = Text(id="status")
-        self.hints = Text(id="hints")
-        self.line = OneLine()
+        self.status = TextLines(id="status")
+        self.hints = TextLines(id="hints")
+        self.line = LineInput()
 
     def compose(self) -> ComposeResult:
         with self.side_by_side:
@@ -68,89 +77,100 @@ class Workbench(Movable):
         yield from self.foot()
 
     def foot(self) -> Iterator[Widget]:
-        """The rows below the panels."""
+        """Yield the rows below the panels."""
         yield self.line
         yield self.status
         yield self.hints
 
     @property
     def active_view(self) -> EntryList:
-        """The list of the active panel."""
+        """The list in the active panel."""
         return self.panels[self.active].view
 
     # --- Words ----------------------------------------------------------------------------------------
 
     @classmethod
     def key(cls, command: str) -> str:
-        """How sentences call the key of a command."""
+        """Return the name of a command's key, for use in sentences."""
         return name_of(cls.KEYS, command)
 
     def tell(self, words: str) -> None:
-        """Say something in the status row, until the cursor moves."""
-        self.news = words
+        """Show a message in the status row until the cursor moves."""
+        self.status_note = words
         self.describe()
 
-    def ask_for(self, answer: Answer) -> None:
-        """Ask for the edits of a pressed key, and name them."""
-        self.news = answer.words
-        for wanted in answer.wanted:
-            self.post_message(wanted)
+    def ask_for(self, request: EditRequest) -> None:
+        """Post an edit request's messages, and show its text in the status row."""
+        self.status_note = request.words
+        for message in request.messages:
+            self.post_message(message)
 
     @property
     def room(self) -> Size:
-        """Columns and rows there are."""
+        """Available columns and rows."""
         return self.size
 
     @property
     def focused(self) -> int | None:
-        """The panel whose frame is heavy."""
+        """Number of the panel drawn with a heavy frame, if any."""
         return self.active if self.has_focus_within else None
 
     def describe(self) -> None:
-        """Bring frames, status and hints up to date."""
+        """Update the text in the frames, the status row and the hints."""
         width = self.room.width
         if not self.is_attached or not width:
             return
         for number, panel in enumerate(self.panels):
             panel.show_focus(number == self.focused)
         self.describe_panels()
-        news = ((clean_line(self.news), "text"),) if isinstance(self.news, str) else self.news
-        said = row([Piece(news, cut="right")], [], width)
-        self.status.show(said if self.news else self.status_row(width))
+        self.status.show(self._note_row(width) or self.status_row(width))
         self.hints.show(hints_row(self.hint_pairs(), width, kept=self.KEPT_HINT))
 
+    def _note_row(self, width: int) -> list[Span]:
+        note = self.status_note
+        if not note:
+            return []
+        if isinstance(note, str):
+            note = ((clean_line(note), "text"),)
+        return row([RowPiece(note, cut="right")], [], width)
+
     def describe_panels(self) -> None:
-        """The words in the frames."""
+        """Update the text in the frames."""
         raise NotImplementedError
 
     def status_row(self, width: int) -> list[Span]:
-        """The status row without news."""
+        """Return the status row for the cursor position. It is shown if there is no note."""
         raise NotImplementedError
 
     def hint_pairs(self) -> Sequence[tuple[str, str]]:
-        """(keys, word) of the keys that work now; the last two for the right end."""
-        pairs = hint_words(self.KEYS, self.facts)
-        return [(keys, self.esc_words() if word == "close" else word) for keys, word in pairs]
+        """Return hints for the keys that work now, as (keys, word) pairs.
+
+        Help and close come last.
+        """
+        pairs = hint_words(self.KEYS, self.key_state)
+        return [
+            (keys, self.esc_words() if word == "close" else word)
+            for keys, word in pairs
+        ]
 
     def esc_words(self) -> str:
-        """The word for the effect of Esc now."""
-        return "ends the search" if self.searching else "close"
+        """Return the effect of Esc, in words."""
+        return "end search" if self.searching else "close"
 
     # --- Keys -----------------------------------------------------------------------------------------
 
     @property
-    def facts(self) -> Any:
-        """The facts by which keys of the table work or not."""
+    def key_state(self) -> Any:
+        """State that determines which keys in the table work."""
         return self
 
     def works_now(self, command: str) -> bool:
-        """Whether a key does anything now."""
-        return works(self.KEYS, command, self.facts)
+        """Whether a command's key currently has an effect."""
+        return works(self.KEYS, command, self.key_state)
 
     def act(self, command: str) -> None:
-        """The keys that all have: other panels, prompts, search, help, one step outwards."""
-        back = ("older", "previous", "border-left", "border-up")
-        step = -1 if command.startswith(back) else 1
+        """Run a command that all workbenches share."""
+        step = -1 if command.startswith(("older", "previous")) else 1
         match command:
             case "next-panel" | "previous-panel":
                 self.go((self.active + step) % len(self.panels))
@@ -158,10 +178,6 @@ class Workbench(Movable):
                 self.go(int(command[-1]) - 1)
             case "older-prompt" | "newer-prompt":
                 self.to_next(step, self.is_prompt, "prompt")
-            case "border-left" | "border-right":
-                self.move_border(step * STEP)
-            case "border-up" | "border-down":
-                self.move_border(step, stacked=True)
             case "search":
                 self.ask_search()
             case "next-match" | "previous-match":
@@ -172,68 +188,30 @@ class Workbench(Movable):
                 self.leave()
 
     def is_prompt(self, block: Block) -> bool:
-        """Whether a row is something the user asked."""
+        """Whether a row is a user prompt."""
         return False
 
     def leave(self) -> None:
-        """One step outwards, where nothing is looked for."""
-        self.screen.dismiss()
+        """Close the screen.
 
-    def move_border(self, cells: int, *, stacked: bool = False) -> None:
-        """The one beside the active panel; where that stands alone, the one beside all of them."""
-        around = (node for node in self.ancestors_with_self if isinstance(node, Movable))
-        nth = sum(panel.display for panel in self.panels[: self.active])
-        if not any(node.shift_beside(nth, cells, stacked=stacked) for node in around):
-            self.news = "There is no border to move here."
+        Called only if there is no search to end first.
+        """
+        self.screen.dismiss()
 
     # --- Layout ---------------------------------------------------------------------------------------
 
     def lay_out(self) -> None:
-        """Show the panels there is room for."""
+        """Show as many panels as fit."""
         raise NotImplementedError
 
     def show_panels(self, *shown: int) -> None:
-        """Show these panels; their place comes into sight once they have their size."""
+        """Show these panels.
+
+        Once the panels have been laid out, scroll each to its cursor.
+        """
         for number, panel in enumerate(self.panels):
             panel.display = number in shown
-        if kept := self._column_borders.kept(self.app.size):
-            self._give_columns(kept)
-        else:  # evenly, but for those whose width is their own
-            for each in self._shown_panels:
-                if (width := each.styles.width) is not None and width.is_fraction:
-                    each.styles.width = "1fr"
         self.call_after_refresh(self._show_places)
-
-    @property
-    def below(self) -> Widget | None:
-        """The widget below the panels, whose height can be changed."""
-        return None
-
-    @property
-    def _shown_panels(self) -> list[Widget]:
-        return [each for each in self.side_by_side.children if each.display]
-
-    def _beside(self) -> dict[str, Region]:
-        return {each.id or "": each.region for each in self._shown_panels}
-
-    def _give_columns(self, columns: Sequence[int]) -> None:
-        for panel, width in zip(self._shown_panels, columns, strict=True):
-            panel.styles.width = f"{width}fr"
-
-    def _stacked(self) -> dict[str, Region]:
-        parts = (each for each in (self.side_by_side, self.below) if each is not None and each.display)
-        return {each.id or "": each.region for each in parts}
-
-    def _give_rows(self, rows: Sequence[int]) -> None:
-        if self.below is not None:
-            self.side_by_side.styles.height, self.below.styles.height = (f"{each}fr" for each in rows)
-
-    def share_rows(self, below: str) -> None:
-        """Give the widget below the panels this height, unless the reader chose another."""
-        if kept := self._row_border.kept(self.app.size):
-            self._give_rows(kept)
-        elif self.below is not None:
-            self.side_by_side.styles.height, self.below.styles.height = "1fr", below
 
     def _show_places(self) -> None:
         for number, panel in enumerate(self.panels):
@@ -242,15 +220,15 @@ class Workbench(Movable):
         self.describe()
 
     def show_place(self, view: EntryList) -> None:
-        """Bring cursor or `▷` of a list into sight."""
+        """Scroll a list to its cursor or its `▷` mark."""
         view.show_place()
 
     def relink(self) -> None:
-        """Show the counterparts of the cursor in the other panels."""
+        """Mark the rows in other panels that correspond to the row at the cursor."""
 
-    def forget_news(self) -> None:
-        """The reader has read it."""
-        self.news = ""
+    def clear_status_note(self) -> None:
+        """Clear the note in the status row."""
+        self.status_note = ""
 
     # --- Focus ----------------------------------------------------------------------------------------
 
@@ -258,45 +236,51 @@ class Workbench(Movable):
         self.lay_out()
 
     def enter(self) -> None:
-        """Focus the panel that had it last: at once, so that no picture shows it without."""
-        if self.is_attached:  # it may be closed before it was there
+        """Focus the active panel before the next frame is drawn."""
+        if self.is_attached:  # it may have been closed before it was mounted
             self.screen.set_focus(self.active_view)
             self.describe()
 
     def go(self, number: int) -> None:
-        """Focus a panel."""
-        self.forget_news()
+        """Focus the panel with this number."""
+        self.clear_status_note()
         if number != self.active:
             self.take_over(number)
         self.active_view.focus()
         self.describe()
 
     def take_over(self, number: int) -> None:
-        """The cursor goes to another panel."""
+        """Move the cursor to another panel."""
         if self.has_cursor(self.active):
             self.active_view.give_cursor()
         self.active_view.set_search("")
         self.active = number
-        self.active_view.set_search(self.needle)
+        self.active_view.set_search(self.search_words)
         if self.has_cursor(number) and self.active_view.cursor is None:
             self.active_view.take_cursor()
         self.lay_out()
 
-    def to_next(self, step: int, wanted: Callable[[Block], bool], what: str) -> None:
-        """The cursor to the next wanted row in a direction, or say that there is none."""
+    def to_next(self, step: int, matches: Callable[[Block], bool], what: str) -> None:
+        """Move the cursor to the next matching block.
+
+        Args:
+            step: 1 searches downwards, -1 upwards.
+            what: the noun for a match, used in the message that there is none.
+        """
         view = self.active_view
-        key = view.next_where(view.cursor, step, wanted)
+        key = view.next_where(view.cursor, step, matches)
         if key is None:
-            self.news = f"No {what} {'above' if step < 0 else 'below'}."
+            direction = "above" if step < 0 else "below"
+            self.status_note = NO_MATCH_BEYOND.format(what=what, direction=direction)
         else:
             view.cursor_to(key)
 
     def has_cursor(self, number: int) -> bool:
-        """Whether a panel shares the one cursor with the others."""
+        """Whether the shared cursor can be in this panel."""
         return True
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Tab, a number or the mouse: the cursor goes along."""
+        """Move the cursor to the panel that has received the focus."""
         for number, panel in enumerate(self.panels):
             if event.widget is panel.view and number != self.active:
                 self.take_over(number)
@@ -309,7 +293,7 @@ class Workbench(Movable):
     def _cursor_moved(self, event: BlockView.CursorMoved) -> None:
         event.stop()
         if event.view is self.active_view:
-            self.forget_news()
+            self.clear_status_note()
             self.relink()
             self.describe()
 
@@ -317,95 +301,129 @@ class Workbench(Movable):
 
     @property
     def searching(self) -> bool:
-        """Whether a search is open or under way."""
+        """Whether the search field is open or a search is active."""
         return self.line.display or bool(self.needle)
 
     def ask_search(self) -> None:
-        """Open the search field in place of the status row."""
+        """Show the search field instead of the status row."""
         self.status.display = False
-        self.line.ask("find in this panel", self.needle, self._search_for)
+        self.line.ask(self.SEARCH_PROMPT, self.needle, self._search_for)
 
     def _search_for(self, text: str) -> None:
         self.close_line()
         self.needle = text
-        self.active_view.set_search(text)
+        self.active_view.set_search(self.search_words)
         if text:
             self.search(1)
 
     def close_line(self) -> None:
-        """The status row takes its place again."""
+        """Close the search field, and show the status row again."""
         if not self.status.display:
             self.line.close()
             self.status.display = True
-            self.screen.set_focus(self.active_view)  # at once: a key may be right behind
+            self.screen.set_focus(
+                self.active_view
+            )  # not `focus()`, because the next key may already be in the queue
 
     def end_search(self) -> bool:
-        """Look for nothing any more; False where nothing was looked for."""
-        was = self.searching
+        """End the search, and return whether one was active."""
+        was_searching = self.searching
         self.needle = ""
+        self.clear_status_note()
         self.active_view.set_search("")
         self.close_line()
-        return was
+        return was_searching
 
     def search(self, step: int) -> None:
         """Go to the next (1) or previous (-1) match."""
         if self.needle:
-            self.run_worker(self._look(self.active, step), group="search", exclusive=True)
+            self.run_worker(
+                self._look(self.active, step), group="search", exclusive=True
+            )
         else:
-            self.news = f"Nothing to look for yet: {self.key('search')} asks."
+            self.status_note = NO_SEARCH.format(key=self.key("search"))
 
-    def search_text(self, block: Block) -> str:
-        """The text of a block that is searched."""
+    @property
+    def search_words(self) -> str:
+        """The text being searched for, which is also highlighted."""
+        return self.needle
+
+    def search_text(self, block: Block) -> str | None:
+        """Return the searchable text of a block.
+
+        Returns None if the block cannot be a match.
+        """
         return block.text()
 
     def match_words(self, key: Key) -> str:
-        """Where a match is, with a blank before it."""
+        """Return a match's position in words, with a leading space."""
         return ""
 
     async def _look(self, number: int, step: int) -> None:
-        view, shown = self.panels[number].view, f"“{clean_line(self.needle)}”"
-        key, wrapped = await find(view, self.needle, view.cursor, step, self.search_text)
-        here = self.active == number
+        view = self.panels[number].view
+        needle = f"“{clean_line(self.needle)}”"
+        key, wrapped = await find(
+            view, self.search_words, view.cursor, step, self.search_text
+        )
         if key is None:
-            self.news = f"{shown} is nowhere in this panel."
-        elif here:
+            self.status_note = NOT_FOUND.format(needle=needle)
+        elif self.active == number:
             view.cursor_to(key, quiet=True)
             self.relink()
-            where = f"{self.match_words(key)}{', round the end' if wrapped else ''}"
-            keys = f"{self.key('next-match')} {self.key('previous-match')} next, previous"
-            hints = hints_in(f"{keys} · {self.key('close')} ends the search", "text")
-            self.news = ((f"{shown}{where} · ", "text"), *hints)
+            self.status_note = self._match_note(needle, key, wrapped)
         self.describe()
+
+    def _match_note(self, needle: str, key: Key, wrapped: bool) -> Spans:
+        place = self.match_words(key)
+        if wrapped:
+            place += WRAPPED
+        keys = f"{self.key('next-match')} {self.key('previous-match')} next, previous"
+        hints = hints_in(f"{keys} · {self.key('close')} end search", "text")
+        return ((f"{needle}{place} · ", "text"), *hints)
 
 
 _SLICE: Final = 1_000_000
-"""Characters looked through between two breaths: a few milliseconds."""
+"""Number of characters searched before other tasks can run. This takes a few milliseconds."""
 _ROW: Final = 1_000
-"""Characters that could be looked through while the text of an entry is fetched."""
+"""Cost of reading an entry, given as the number of characters that could be searched instead."""
 
 
 async def find(
-    view: EntryList, text: str, start: Key | None, step: int, text_of: Callable[[Block], str]
+    view: EntryList,
+    text: str,
+    start: Key | None,
+    step: int,
+    text_of: Callable[[Block], str | None],
 ) -> tuple[Key | None, bool]:
-    """The next block after (`step` 1) or before (-1) `start` that holds `text`, whatever its case, and
-    whether the search went round the end. The block at `start` itself comes last."""
-    holds = re.compile(re.escape(text), re.IGNORECASE).search
-    at = view.index_of(start)
-    index = at if at is not None else view.count if step < 0 else -1
-    looked, wrapped = 0, False
-    with without_gc():  # entries are made by the thousand to be looked through
+    """Find the next block with `text`, ignoring case.
+
+    Args:
+        start: the block at which the search ends.
+        step: 1 searches downwards, -1 upwards.
+
+    Returns:
+        The key of the block, and whether the search wrapped around.
+    """
+    matches = re.compile(re.escape(text), re.IGNORECASE).search
+    index = view.index_of(start)
+    if index is None:
+        index = view.count if step < 0 else -1
+    searched = 0
+    wrapped = False
+    with without_gc():  # the search creates many thousands of objects
         for _ in range(view.count):
             index += step
             if not 0 <= index < view.count:
-                index, wrapped = (0 if step > 0 else view.count - 1), True
+                index %= view.count
+                wrapped = True
             block = view.block_at(index)
             if not block.stop:
                 continue
             body = text_of(block)
-            if holds(body):
+            if body is not None and matches(body):
                 return block.key, wrapped
-            looked += len(body) + _ROW
-            if looked > _SLICE:
-                looked = 0
+            searched += len(body or "") + _ROW
+            if searched > _SLICE:
+                searched = 0
                 await asyncio.sleep(0)
     return None, wrapped

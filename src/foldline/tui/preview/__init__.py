@@ -1,7 +1,9 @@
-"""The Compact preview: the cut, the draft and what would be lost, before anything changes.
+"""The Compact preview: a compaction that has not been applied yet.
 
-It shows a `PreviewState` and asks for operations; `tui.preview_host` owns it. The screen is imported from
-`screen` when it is opened: only the state takes note of every event from the first one on."""
+Shows the cut, the draft and the facts that would be lost. The preview shows a `PreviewState`, and sends
+operations to its owner, `tui.preview_host`. The screen is imported only when it is opened. The state is
+imported at startup, because any event may change it.
+"""
 
 from foldline.tui.preview.state import Drafting, PreviewState
 

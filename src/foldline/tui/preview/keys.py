@@ -1,11 +1,11 @@
-"""The preview's keys: one table that bindings, hints and the help list come from."""
+"""The preview's keys: one table for bindings, hints and help."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
-from foldline.tui.keys.table import (
+from foldline.frontend.keymap import (
     HELP,
     ScreenKey,
     cursor_keys,
@@ -16,57 +16,51 @@ from foldline.tui.keys.table import (
     table,
 )
 
-Mode = Literal["panels", "editing", "finding", "guiding", "asked"]
-"""What has the keys: the panels, the text of the draft, the search, the guidance, or a question."""
+CUT: Final = 0
+DRAFT: Final = 1
+AUDIT: Final = 2
+"""Numbers of the panels."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What decides which keys work."""
+class KeyState:
+    """The state that determines which keys work."""
 
-    mode: Mode = "panels"
-    panel: int = 0
-    """0 Cut, 1 Draft, 2 Audit."""
-    drafting: bool = False
-    proposal: bool = False
-    stale: bool = False
-    editable: bool = False
-    textless: bool = False
-    """Whether the compaction writes no text: no model is asked for one."""
+    panel: int = CUT
+    """Number of the active panel."""
+    in_panels: bool = True
+    """Whether the panels receive keys, and not a field or a question."""
+    decides: bool = False
+    """Whether there is a proposal, and no draft is being written."""
+    is_stale: bool = False
+    is_editable: bool = False
+    writes_text: bool = True
+    """Whether the strategy writes a text, so that a new draft can be requested."""
     has_cut: bool = False
     has_earlier: bool = False
-    """Whether an earlier summary goes into the draft."""
-    differing: bool = False
-    """Whether the Draft panel shows what it changes in that."""
-    facts: bool = False
-    """Whether anything is lost."""
-    on_ledger: bool = False
-    """Whether the cursor is on a line of the ledger."""
-    searching: bool = False
+    """Whether the draft includes an earlier summary."""
+    on_row: bool = False
+    """Whether the cursor is on an item of the view, a ledger line or a fact."""
 
 
-PreviewKey = ScreenKey[Facts]
+PreviewKey = ScreenKey[KeyState]
 
 
-def _decidable(facts: Facts) -> bool:
-    return facts.mode == "panels" and facts.proposal and not facts.drafting
+def _decides(state: KeyState) -> bool:
+    return state.in_panels and state.decides
 
 
-def _in_cut(facts: Facts) -> bool:
-    return _decidable(facts) and facts.panel == 0
+def _on_row(state: KeyState) -> bool:
+    return _decides(state) and state.on_row
 
 
-def _in_audit(facts: Facts) -> bool:
-    return _decidable(facts) and facts.panel == 2 and facts.facts
+def _in_cut(state: KeyState) -> bool:
+    return state.in_panels and state.panel == CUT
 
 
-def _in_ledger(facts: Facts) -> bool:
-    return _decidable(facts) and facts.panel == 1 and facts.on_ledger
-
-
-def _in_panels(keys: Iterable[ScreenKey[Facts]]) -> list[ScreenKey[Facts]]:
-    """Keys that mean something to the panels only."""
-    return [replace(key, works=lambda facts: facts.mode == "panels") for key in keys]
+def _in_panels(keys: Iterable[ScreenKey[KeyState]]) -> list[ScreenKey[KeyState]]:
+    """Restrict keys to the panels."""
+    return [replace(key, works=lambda state: state.in_panels) for key in keys]
 
 
 KEYS: Final = table(
@@ -75,115 +69,106 @@ KEYS: Final = table(
     PreviewKey(
         "apply",
         ("ctrl+s",),
-        "Applies the compaction exactly as it is shown. A stale draft has to be drafted again first.",
+        "Applies the compaction exactly as shown. A stale draft must be drafted again first.",
         hint="apply",
-        works=lambda f: _decidable(f) and not f.stale,
+        works=lambda f: _decides(f) and not f.is_stale,
     ),
     PreviewKey(
         "redraft",
         ("R",),
-        "Drafts again, for the cut and the focus as they are now; asks what to do better, if anything.",
+        "Drafts again with the current cut and focus. You can say what the new draft should do better.",
         hint="new draft",
-        works=lambda f: _decidable(f) and not f.textless,
+        works=lambda f: _decides(f) and f.writes_text,
     ),
     PreviewKey(
         "discard",
         ("x",),
-        "Throws the proposal away, once Enter confirms it. The session stays as it is.",
-        hint="throw away",
-        works=_decidable,
+        "Discards the proposal, after confirmation with Enter. The session does not change.",
+        hint="discard",
+        works=_decides,
     ),
     "Draft",
     PreviewKey(
         "edit",
         ("e",),
-        "Edits the text of the draft, as Enter does in its panel. Esc keeps the text and leaves.",
+        "Edits the text of the draft, like Enter in the Draft panel. Esc keeps the text and leaves the "
+        "editor.",
         hint="edit",
-        works=lambda f: _decidable(f) and f.editable,
+        works=lambda f: _decides(f) and f.is_editable,
     ),
     PreviewKey(
         "editor",
         ("ctrl+g",),
-        "Edits the text of the draft in $VISUAL or $EDITOR; what is saved there is the draft.",
-        works=lambda f: _decidable(f) and f.editable,
+        "Edits the text of the draft in $VISUAL or $EDITOR. The text that you save becomes the draft.",
+        works=lambda f: _decides(f) and f.is_editable,
     ),
     PreviewKey(
         "difference",
         ("d",),
-        "Shows what the draft changes in the earlier summary; again: the draft.",
-        works=lambda f: _decidable(f) and f.has_earlier,
+        "Shows what the draft changes in the earlier summary. Again: shows the draft.",
+        hint="changes",
+        works=lambda f: _decides(f) and f.has_earlier,
     ),
     "Cut",
     PreviewKey(
         "keep-more",
         ("+", "="),
-        "Moves the cut to the cut point before: more stays verbatim.",
+        "Moves the cut to the previous cut point, so that more is kept verbatim.",
         hint="cut",
         shown="+ -",
-        works=lambda f: _decidable(f) and f.has_cut,
+        works=lambda f: _decides(f) and f.has_cut,
     ),
     PreviewKey(
         "keep-less",
         ("-",),
-        "Moves the cut to the next cut point: more is compacted.",
-        works=lambda f: _decidable(f) and f.has_cut,
+        "Moves the cut to the next cut point, so that more is compacted.",
+        works=lambda f: _decides(f) and f.has_cut,
     ),
     "Panels",
     PreviewKey(
         "enter",
         ("enter",),
-        "In Cut: cuts at the nearest cut point at or before the cursor. In Draft: edits. In Audit: pins "
-        "what holds the fact, or all marked ones.",
-        works=_decidable,
+        "In Cut: cuts at the nearest cut point at or before the cursor. In Draft: edits the text. In Audit: "
+        "pins the entry that contains the fact.",
+        works=_decides,
         own=True,
     ),
     PreviewKey(
         "pin",
         ("p",),
-        "Pins: it stays verbatim, now and in later compactions; so does a line of the ledger. In Cut and "
-        "Draft a second press takes that back.",
+        "Pins an entry or a ledger line, so that it stays verbatim now and in later compactions. Again, in "
+        "Cut and Draft: unpins it.",
         hint="pin",
-        works=lambda f: _in_cut(f) or _in_audit(f) or _in_ledger(f),
+        works=_on_row,
     ),
     PreviewKey(
         "drop",
         ("delete",),
-        "In Draft: takes a line out of the ledger.",
+        "In Draft: removes a line from the ledger.",
         hint="drop",
-        works=_in_ledger,
+        works=lambda f: _on_row(f) and f.panel == DRAFT,
     ),
-    "Audit",
     PreviewKey(
         "focus",
         ("f",),
-        "Adds the fact, or all marked ones, to the focus: what the next draft dwells on.",
-        hint="to the focus",
-        works=_in_audit,
+        "In Audit: adds the fact to the focus of the next draft.",
+        hint="add to focus",
+        works=lambda f: _on_row(f) and f.panel == AUDIT,
     ),
-    PreviewKey(
-        "mark",
-        ("space",),
-        "Marks a fact, or takes the mark away.",
-        hint="mark",
-        shown="Space",
-        works=_in_audit,
-    ),
-    "Panels",
     PreviewKey(
         "entry",
         ("o",),
         "Opens the entry under the cursor.",
-        works=lambda f: f.mode == "panels" and (f.panel != 1 or f.on_ledger),
+        works=lambda f: f.in_panels and f.on_row,
     ),
     *_in_panels(cursor_keys(hint="")),
-    *_in_panels(jump_keys("prompt", ("[", "]"), to="In Cut: to the")),
+    *jump_keys("prompt", ("[", "]"), verb="In Cut: goes", works=_in_cut),
     *_in_panels(
         panel_keys(
             "Cut: what is compacted and what is kept",
-            "Draft: the text that stands for what is compacted",
-            "Audit: what would be lost",
+            "Draft: the text that replaces the compacted part",
+            "Audit: facts that would be lost",
             mark="row",
-            below="the audit",
         )
     ),
     "Search",
@@ -193,26 +178,12 @@ KEYS: Final = table(
     PreviewKey(
         "close",
         ("escape", "f3"),
-        "Ends the search, stops drafting, else closes the preview; the proposal is kept.",
+        "Ends the search, or cancels the draft, or closes the preview and keeps the proposal.",
         hint="close",
         shown="Esc",
-        works=lambda _: True,
     ),
     title="Compact preview",
 )
 
 named = partial(name_of, KEYS)
-"""How sentences call the key of a command."""
-
-
-def hints_in_mode(mode: Mode) -> tuple[tuple[str, str], ...]:
-    """(keys, word) of what works beside the panels; the last one belongs at the right end."""
-    leave = named("close")
-    match mode:
-        case "editing":
-            outside = (named("editor"), "in $EDITOR")
-            return ((named("apply"), "takes the text"), outside, (leave, "keeps the text and leaves"))
-        case "finding":
-            return (("Enter", "finds"), (leave, "leaves"))
-        case _:
-            return (("Enter", "drafts"), (leave, "leaves, nothing is drafted"))
+"""Returns the name of a command's key, for use in a sentence."""

@@ -1,293 +1,192 @@
-"""The rows of both panels: the view by turns with the states that would be; what it would no longer hold."""
+"""The rows of the Cut panel (the items of the view) and of the Audit panel (the lost facts)."""
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from textual.strip import Strip
-
-from foldline.context import numbers
-from foldline.context.audit import Audit, Lost
-from foldline.context.harmless import clean_line
-from foldline.context.view import FateKind
-from foldline.context.weight import Weight
-from foldline.protocol import UserMessage
+from foldline.memory.audit import Audit, Lost
+from foldline.past.describe import first_words
+from foldline.text import numbers
+from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Spans, ruled, to_strip
-from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.blocks.cells import Spans, cut_right
+from foldline.tui.blocks.plain import RowBlock, RowColumn, RuleBlock, TextBlock
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.entry_list import row_key
-from foldline.tui.panels.entry_rows import Source, message_row, row_gutter, weighed_row
-from foldline.tui.panels.words import first_words
+from foldline.tui.panels.entry_rows import (
+    ItemRow,
+    RowSource,
+    row_gutter,
+    view_rows,
+    weighed_row,
+)
+from foldline.tui.preview.forecast import ViewForecast
 from foldline.tui.preview.keys import named
-from foldline.tui.preview.outlook import Outlook, Part, held_tokens
+from foldline.tui.preview.state import PreviewState
+from foldline.view.budget import Size
+from foldline.view.projection import Projection
+from foldline.view.weight import prompt_weight
 
-PREAMBLE_KEY: Final = (-2, 0)
 CUT_KEY: Final = (-3, 0)
 HELD_KEY: Final = (-4, 0)
-NOTE_KEY: Final = (-5, 0)
+CUT_LABEL: Final = "cut {index} · {compacted} compacted above, {kept} kept below"
+ALL_KEPT: Final = "All {count} tracked facts of the compacted part are in the new view."
+AUDIT_LATER: Final = "Lost facts are listed once there is a draft."
+NO_FACTS: Final = "The compacted part contains no tracked facts."
+IN_FOCUS_STALE: Final = "in focus, {key} to draft"
+IN_FOCUS_LOST: Final = "in focus, still lost"
+NOT_PINNABLE: Final = "only in an earlier summary"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the panel, and the items of the view it stands for: one, or all of a turn that goes."""
-
-    block: Block
-    position: int = 0
-    """Where its first item stands in the view."""
-    parts: tuple[Part, ...] = ()
-    is_cut_point: bool = False
-    """Whether the cut may be before it."""
-
-    @property
-    def key(self) -> Key:
-        return self.block.key
-
-    @property
-    def indices(self) -> tuple[int, ...]:
-        """The entries it stands for, in the view's order."""
-        return tuple(part.index for part in self.parts)
-
-    @property
-    def index(self) -> int | None:
-        return self.parts[0].index if self.parts and self.key != PREAMBLE_KEY else None
-
-    @property
-    def fate(self) -> FateKind:
-        """Its fate after the compaction. A summary that stays counts as summarised."""
-        fate = self.parts[0].fate if self.parts else "live"
-        return "summarised" if self.written and fate != "truncated" else fate
-
-    @property
-    def gone(self) -> bool:
-        return self.fate in ("summarised", "truncated")
-
-    @property
-    def written(self) -> bool:
-        """Whether it is the summary of an earlier compaction."""
-        return bool(self.parts) and self.parts[0].item.written
-
-    @property
-    def pinned(self) -> bool:
-        return bool(self.parts) and self.parts[0].pinned
-
-    @property
-    def prompt(self) -> bool:
-        """Whether it begins with something the user asked."""
-        asked = bool(self.parts) and isinstance(self.parts[0].item.message, UserMessage)
-        return asked or self.key == HELD_KEY
-
-    @property
-    def stands_for_items(self) -> bool:
-        """Whether a cut can be sought from it."""
-        return self.key not in (PREAMBLE_KEY, NOTE_KEY)
+# --- The view ---------------------------------------------------------------------------------------------
 
 
-def cut_rows(outlook: Outlook, source: Source, held: str | None = None, strategy: str = "") -> list[Row]:
-    """The whole panel: preamble, turns with the cut between them, the held prompt."""
-    preamble = tuple(part for part in outlook.parts if part.preamble)
-    size = outlook.calibrated(sum(part.tokens for part in preamble) + outlook.overhead)
-    words = f"system, instructions{', tools' if outlook.overhead else ''}: never compacted"
-    rows = [Row(_line(PREAMBLE_KEY, "", words, size), parts=preamble)]
-    if outlook.cut is None:
-        decides = f"{strategy or 'This strategy'} decides itself what stays: there is no cut to move"
-        rows.append(Row(RowBlock(NOTE_KEY, (), ((clean_line(decides), "text"),), stop=False)))
-    for turn in _turns(outlook):
-        rows += _turn_rows(outlook, turn, source)
-    if outlook.cut is not None:
-        place = outlook.cut
-        behind = (at for at, row in enumerate(rows) if row.stands_for_items and row.position >= place)
-        compacted, kept = numbers.tokens(outlook.compacted), numbers.tokens(outlook.kept_below)
-        label = f"cut {outlook.index_at(place)} ━ {compacted} compacted above, {kept} kept below"
-        rows.insert(next(behind, len(rows)), Row(CutBlock(CUT_KEY, label), place))
-    if held is not None:
-        line = _line(HELD_KEY, "held    ", first_words(held), held_tokens(outlook, held))
-        rows.append(Row(line, len(outlook.parts)))
+def cut_rows(
+    forecast: ViewForecast, state: PreviewState, projection: Projection
+) -> list[Block]:
+    """Return the rows of the tool schemas, the items with the cut between them, and the held prompt."""
+    source = RowSource(projection, state.cwd)
+    rows = view_rows(projection, forecast.overhead, items=())
+    for position, item in enumerate(forecast.items):
+        if position == forecast.cut:
+            rows.append(_cut_row(forecast, item.index))
+        rows.append(ItemRow(row_key(*item.key), source, item))
+    if state.held is not None:
+        weight = Size(prompt_weight(projection, state.held), estimated=True)
+        words = ((first_words(state.held), "text"),)
+        rows.append(weighed_row(HELD_KEY, (("held    ", "muted"),), words, weight))
     return rows
 
 
-def _line(key: Key, kind: str, words: str, tokens: int) -> RowBlock:
-    return weighed_row(key, ((kind, "muted"),), ((words, "text"),), Weight(tokens, estimated=False))
+def _cut_row(forecast: ViewForecast, index: int) -> Block:
+    """Return the row of the cut: `─◆ cut 352 · 82.9k compacted above, 16.2k kept below ───`."""
+    label = CUT_LABEL.format(
+        index=index,
+        compacted=numbers.tokens(forecast.compacted),
+        kept=numbers.tokens(forecast.weights(after=True).verbatim),
+    )
+    return RuleBlock(CUT_KEY, label, "accent", lead="─◆", stop=False)
 
 
-def _turns(outlook: Outlook) -> Iterator[list[Part]]:
-    """The parts behind the preamble, by turns; a summary is alone."""
-    turn: list[Part] = []
-    for part in outlook.parts:
-        if part.preamble:
-            continue
-        starts = part.item.written or isinstance(part.item.message, UserMessage)
-        if turn and (starts or turn[-1].item.written):
-            yield turn
-            turn = []
-        turn.append(part)
-    if turn:
-        yield turn
-
-
-def _turn_rows(outlook: Outlook, turn: Sequence[Part], source: Source) -> Iterator[Row]:
-    """One row for a turn that goes as a whole; a row for each item where any of it stays, and for pins."""
-    own = tuple(part for part in turn if not part.pinned)
-    # What the cut divides is open on both sides of it.
-    closed = bool(own) and all(part.gone for part in own)
-    for part in turn:
-        if part.pinned or not closed:
-            yield _row(outlook, (part,), source)
-        elif part is own[0]:
-            yield _row(outlook, own, source)
-
-
-def _row(outlook: Outlook, parts: tuple[Part, ...], source: Source) -> Row:
-    first, tokens = parts[0], outlook.size(parts)
-    key = row_key(*first.item.key)
-    if first.item.written:
-        becomes = {"summarised": "goes into the draft", "truncated": "left out"}.get(first.fate, "stays")
-        block: Block = _line(key, "", f"earlier summary, {becomes}", tokens)
-    else:
-        block = message_row(key, source, first.item.message, Weight(tokens, estimated=False), first.fate)
-    return Row(block, first.position, parts, outlook.is_cut_point(first.position))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CutBlock(Block):
-    """`━━◆ cut 352 ━ 82.9k compacted above, 16.2k kept below ━━━`."""
-
-    label: str
-    wide: bool = field(default=True, kw_only=True)
-    stop: bool = field(default=False, kw_only=True)
-
-    def render(self, width: int, styles: Styles) -> list[Strip]:
-        return [to_strip(ruled(f"━━◆ {self.label}", width, "accent", "━"), styles)]
-
-    def estimate(self, width: int) -> int:
-        return 1
-
-    def text(self) -> str:
-        return self.label
-
-
-def cut_gutter(row: Row | None, width: int) -> Spans:
-    """The gutter of a row: its future letter and sign, pin, `├` at a cut point, number."""
-    if row is None or row.key in (CUT_KEY, NOTE_KEY):
+def cut_gutter(forecast: ViewForecast, block: Block | None, width: int) -> Spans:
+    """Return the gutter of a row: new state, pin, `├` at a cut point, and entry number."""
+    if block is None or block.key == CUT_KEY:
         return ()
-    if row.index is None:
+    if not isinstance(block, ItemRow):
         return (("  ", ""), GUTTER_SIGNS["whole"])
-    pin = ("*", "accent") if row.pinned else (" ", "")
-    *signs, (number, style) = row_gutter((letter(row.fate), gutter_sign(row.fate)), pin, row.index, width)
-    return (*signs, ("├" if row.is_cut_point else number[0], "accent"), (number[1:], style))
+    item = block.item
+    fate = forecast.fates[item.key]
+    signs = (letter(fate), gutter_sign(fate))
+    if item.written and not forecast.is_gone(item):
+        signs = ((" ", ""), GUTTER_SIGNS["name"])
+    pin = ("*", "accent") if item.index in forecast.pins else (" ", "")
+    *others, (number, style) = row_gutter(signs, pin, item.index, width)
+    points = [forecast.items[point] for point in forecast.cut_points]
+    mark = "├" if item in points else number[0]
+    return (*others, (mark, "accent"), (number[1:], style))
 
+
+# --- The lost facts ---------------------------------------------------------------------------------------
 
 _KIND: Final = 11
+"""Width of the kind column, in cells."""
 _ENTRIES: Final = 12
+"""Width of the entry column, in cells."""
 _SHOWN: Final = 400
-"""Characters of a fact that a row may need."""
+"""Maximum number of characters shown per fact."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A lost fact, and what the reader can do about it."""
+class LostFact:
+    """A lost fact, and the cost of keeping it."""
 
     key: Key
     lost: Lost
     in_focus: bool
-    """Whether the next draft is asked to keep it."""
+    """Whether the next draft will be asked to keep this fact."""
     group: tuple[int, ...]
-    """The entries that pinning it keeps: the tool group that costs least; none where no entry of the view
-    holds it."""
+    """The entries to pin: the smallest tool group that contains the fact; empty if there is none."""
     cost: int
-    """Tokens that pinning adds to the view."""
+    """Number of tokens that pinning `group` would add to the view."""
 
     @property
     def entry(self) -> int:
-        """The entry to look at."""
-        held = [index for index in self.lost.indices if index in self.group]
-        return held[-1] if held else self.lost.indices[-1]
+        """Index of the entry that is shown for this fact."""
+        in_group = [index for index in self.lost.indices if index in self.group]
+        return in_group[-1] if in_group else self.lost.indices[-1]
+
+    def effect(self, *, is_stale: bool) -> str:
+        """Return the cost of pinning the fact, or the reason why Enter does not pin it."""
+        if self.in_focus and is_stale:
+            return IN_FOCUS_STALE.format(key=named("redraft"))
+        if self.in_focus:
+            return IN_FOCUS_LOST
+        if not self.group:
+            return NOT_PINNABLE
+        return f"pin +{numbers.tokens(self.cost)}"
 
 
-class FactKeys:
-    """Gives every fact a key that stays its own, however the list changes."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], int] = {}
-
-    def key(self, lost: Lost) -> Key:
-        return (self._known.setdefault((lost.kind, lost.text), len(self._known)), 0)
-
-
-def facts_of(audit: Audit, outlook: Outlook, focus: str | None, keys: FactKeys) -> list[Fact]:
-    """The lost facts in the audit's order."""
-    costs: dict[tuple[int, ...], int] = {}
-    for part in outlook.parts:
-        if part.gone:
-            group = outlook.group_of(part.index)
-            costs[group] = costs.get(group, 0) + part.tokens
-    gone = {part.index for part in outlook.parts if part.gone and not part.item.written}
+def facts_of(
+    audit: Audit,
+    forecast: ViewForecast,
+    projection: Projection,
+    focus: str | None,
+) -> list[LostFact]:
+    """Return the lost facts in the order in which the audit lists them."""
+    entries = {
+        item.index
+        for item in forecast.items
+        if forecast.is_gone(item) and not item.written
+    }
     facts = []
-    for lost in audit.lost:
-        groups = [outlook.group_of(index) for index in lost.indices if index in gone]
+    for number, lost in enumerate(audit.lost):
+        groups = [projection.group(index) for index in lost.indices if index in entries]
+        costs = {group: forecast.cost_of_pinning(group) for group in groups}
         group = min(groups, key=lambda group: (costs[group], -group[0]), default=())
-        cost = outlook.calibrated(costs[group]) if group else 0
-        facts.append(Fact(keys.key(lost), lost, lost.text in (focus or ""), group, cost))
+        in_focus = lost.text in (focus or "")
+        facts.append(LostFact((number, 0), lost, in_focus, group, costs.get(group, 0)))
     return facts
 
 
-def fact_blocks(facts: Sequence[Fact], marked: Collection[Key], stale: bool) -> list[Block]:
-    """A row for each fact: state, kind, text, its entries, the effect of Enter."""
-    rows = [(fact, entries_words(fact.lost.indices), effect_words(fact, stale)) for fact in facts]
-    entries = max((len(words) for _, words, _ in rows), default=0)
-    effects = max((len(words) for _, _, words in rows), default=0)
+def fact_blocks(facts: Sequence[LostFact], *, is_stale: bool) -> list[Block]:
+    """Return a row for each fact: state, kind, text, entries and the effect of pressing Enter."""
+    entries = [_entries(fact) for fact in facts]
+    effects = [fact.effect(is_stale=is_stale) for fact in facts]
+    entries_width = max(map(len, entries), default=0)
+    effects_width = max(map(len, effects), default=0)
     return [
         RowBlock(
             fact.key,
-            _lead(fact, fact.key in marked),
+            _lead(fact),
             ((clean_line(fact.lost.text[:_SHOWN]), "text"),),
             (
-                Column(held_by, entries, "muted", align="left", drop="first"),
-                Column(effect, effects, "muted", align="left", drop="last"),
+                RowColumn(indices, entries_width, "muted", align="left", drop="first"),
+                RowColumn(effect, effects_width, "muted", align="left", drop="last"),
             ),
             cut="left" if fact.lost.kind == "path" else "right",
             roomy=24,
             least=20,
         )
-        for fact, held_by, effect in rows
+        for fact, indices, effect in zip(facts, entries, effects, strict=True)
     ]
 
 
-def empty_block(audit: Audit | None) -> Block:
-    """The sentence shown when there are no lost facts."""
-    if audit is None:
-        words = "What the draft loses is looked for when it is written."
-    elif audit.facts:
-        words = f"Nothing is lost: all {audit.facts} facts of the compacted part are in the new view."
-    else:
-        words = "The compacted part holds no facts that could be lost."
-    return TextBlock((-1, 0), words, "muted", stop=False)
+def _entries(fact: LostFact) -> str:
+    return cut_right(", ".join(map(str, fact.lost.indices)), _ENTRIES)
 
 
-def _lead(fact: Fact, marked: bool) -> Spans:
+def _lead(fact: LostFact) -> Spans:
     kind = "open todo" if fact.lost.kind == "todo" else fact.lost.kind
-    return (
-        ("focus", "accent") if fact.in_focus else ("lost ", "alert"),
-        ("✓" if marked else " ", "accent bold"),
-        (f"{kind:<{_KIND}}", "muted"),
-    )
+    state = ("focus ", "accent") if fact.in_focus else ("lost  ", "alert")
+    return (state, (f"{kind:<{_KIND}}", "muted"))
 
 
-def entries_words(indices: Sequence[int]) -> str:
-    """`262, 289`; `12, 40, +3` where there are more than a column holds."""
-    for count in range(len(indices), 0, -1):
-        more = len(indices) - count
-        words = ", ".join([*map(str, indices[:count]), *([f"+{more}"] if more else [])])
-        if len(words) <= _ENTRIES:
-            return words
-    return words
-
-
-def effect_words(fact: Fact, stale: bool) -> str:
-    """The cost of pinning a fact, or why Enter does nothing."""
-    if fact.in_focus:
-        return f"in the focus, {named('redraft')} drafts it" if stale else "in the focus, still lost"
-    if not fact.group:
-        return "only in an earlier summary"
-    return f"pin +{numbers.tokens(fact.cost)}"
+def empty_block(audit: Audit | None) -> Block:
+    """Return the message shown if no facts are listed."""
+    if audit is None:
+        words = AUDIT_LATER
+    elif audit.facts:
+        words = ALL_KEPT.format(count=audit.facts)
+    else:
+        words = NO_FACTS
+    return TextBlock((-1, 0), words, "muted", stop=False)

@@ -1,4 +1,7 @@
-"""The Compact preview on a screen of its own: header, the window now and after, the panels, help on top."""
+"""The Compact preview screen.
+
+Shows a header, bars for the window now and after the compaction, and the panels.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,24 +10,31 @@ from textual import events
 from textual.app import ComposeResult
 from textual.timer import Timer
 
+from foldline.frontend.commands import BY_ID
 from foldline.protocol.operations import Operation
-from foldline.tui.keys.commands import BY_ID
-from foldline.tui.keys.table import bindings
+from foldline.tui.keys.bindings import bindings
 from foldline.tui.lists.screen import LeftOnce
-from foldline.tui.panels.frame import Text
+from foldline.tui.panels.frame import TextLines
+from foldline.tui.preview.forecast import ViewForecast, forecast_of
 from foldline.tui.preview.keys import named
-from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.panels import PreviewPanels
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.preview.words import bar_rows, header_row
 from foldline.tui.widgets.lines import cover_if_too_small
 
 _ROWS_FOR_ALL: Final = 18
-"""Rows below which header, bars and hints give theirs to the panels; as in the chat."""
+"""Minimum height, in rows, at which the header and bars are shown, as in the chat."""
+ONLY_FROM_CHAT: Final = (
+    "You can open {screen} only from the chat. Press {key} to close the preview and keep "
+    "the proposal."
+)
 
 
 class PreviewScreen(LeftOnce[None]):
-    """Shows a proposal, or the draft of one. The owner calls `show` whenever something changed."""
+    """Shows a proposal, or a draft in progress.
+
+    The owner calls `show` after each change.
+    """
 
     DEFAULT_CSS = """
     PreviewScreen { layout: vertical; }
@@ -41,14 +51,20 @@ class PreviewScreen(LeftOnce[None]):
         clock: Callable[[], float],
         state: PreviewState | None = None,
     ) -> None:
-        """`title` stands before `▸ Compact preview`; `ask` carries out what the reader wants of the proposal;
-        `state` is what is shown first."""
+        """Create the screen.
+
+        Args:
+            title: shown before `▸ Compact preview`.
+            ask: carries out an operation on the proposal.
+            state: the first state to show.
+        """
         super().__init__()
         self.state = state or PreviewState()
-        """What is shown."""
+        """The state that is displayed."""
         self._title = title
-        self._header, self._bars = Text(id="preview-header"), Text(id="bars")
-        self._outlook: Outlook | None = None
+        self._header = TextLines(id="preview-header")
+        self._bars = TextLines(id="bars")
+        self._forecast: ViewForecast | None = None
         self._seconds: Timer | None = None
         self.panels = PreviewPanels(ask, clock)
 
@@ -64,30 +80,42 @@ class PreviewScreen(LeftOnce[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         cover_if_too_small(self, event.size)
-        self._header.display = self._bars.display = event.size.height >= _ROWS_FOR_ALL
+        has_room = event.size.height >= _ROWS_FOR_ALL
+        self._header.display = has_room
+        self._bars.display = has_room
         self._draw_head()
 
     def action_elsewhere(self, command: str) -> None:
-        """A screen that is opened from the chat."""
-        name, leave = BY_ID[command].label, named("close")
-        self.panels.tell(f"{name} opens from the chat. {leave} closes the preview, the proposal is kept.")
+        """Tell the user that this screen can be opened only from the chat."""
+        screen = BY_ID[command].label
+        self.panels.tell(ONLY_FROM_CHAT.format(screen=screen, key=named("close")))
 
     def show(self, state: PreviewState) -> None:
-        """Show this. Cheap where little has changed, such as while a draft streams in."""
-        before, self.state = self.state, state
-        if self._seconds is None:  # not mounted yet: the newest state is shown then
+        """Show a state.
+
+        The update is fast if only the text of the draft has grown.
+        """
+        before = self.state
+        self.state = state
+        if self._seconds is None:  # not mounted yet: `on_mount` shows the state
             return
-        if self._outlook is None or (state.proposal, state.plan) != (before.proposal, before.plan):
-            self._outlook = outlook_of(state)
+        if self._forecast is None or (state.proposal, state.plan) != (
+            before.proposal,
+            before.plan,
+        ):
+            self._forecast = forecast_of(state)
         self._draw_head()
-        self.panels.show(state, self._outlook)
-        (self._seconds.resume if state.drafting is not None else self._seconds.pause)()
+        self.panels.show(state, self._forecast)
+        if state.drafting is not None:
+            self._seconds.resume()
+        else:
+            self._seconds.pause()
 
     def _draw_head(self) -> None:
         width = self.size.width
         self._header.show(header_row(self._title, self.state, width))
-        self._bars.show(*bar_rows(self.state, self._outlook, width))
+        self._bars.show(*bar_rows(self.state, self._forecast, width))
 
     def tell(self, words: str) -> None:
-        """Say something in the status row."""
+        """Show a message in the status row."""
         self.panels.tell(words)

@@ -1,13 +1,12 @@
-"""What the preview shows, as one immutable value; and what the reader has changed of it."""
+"""The immutable state of the preview."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from foldline.compaction import Plan, Proposal
-from foldline.context.projection import Projection
+from foldline.frontend.state import RetryWait
 from foldline.llm.models import Price
 from foldline.protocol import Reason
-from foldline.protocol.operations import LedgerChange, ReviseProposal
-from foldline.tui.state import Retry
+from foldline.view.projection import Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,121 +14,58 @@ class Drafting:
     """A draft that is being written."""
 
     since: float
-    """By the clock of the screen, in seconds."""
+    """Start time in seconds, on the screen's clock."""
     text: str = ""
-    """What the model has written so far."""
-    again: Retry | None = None
-    """The wait before the request leaves once more. What it had written until then counts no longer."""
+    """The text written so far."""
+    retry: RetryWait | None = None
+    """The wait before the request is sent again. Sending it discards the text received so far."""
 
-    def waits_at(self, now: float) -> Retry | None:
-        """The retry that is waited for at this moment."""
-        return self.again if self.again is not None and now < self.again.until else None
+    def retry_at(self, now: float) -> RetryWait | None:
+        """Return the wait that is in progress at this time, if any."""
+        if self.retry is None or now >= self.retry.until:
+            return None
+        return self.retry
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewState:
-    """Everything the preview shows. The numbers come from the proposal, before it from the plan."""
+    """Everything that the preview shows.
+
+    Until there is a proposal, sizes come from the plan.
+    """
 
     reason: Reason = "manual"
     proposal: Proposal | None = None
-    """The one that waits; while a draft is written the one before it, or None."""
+    """The current proposal. While a new draft is being written, this is the previous proposal."""
     drafting: Drafting | None = None
     plan: Plan | None = None
-    """What the compaction would do: shown until there is a proposal."""
+    """The plan for the compaction, shown until there is a proposal."""
     projection: Projection | None = None
-    """The session's, for the plan and for what calls were about."""
+    """The history of the session."""
     overhead: int = 0
-    """Estimate of the tool schemas, before calibration: for the plan."""
+    """Estimated size of the tool schemas, in tokens before calibration."""
     focus: str | None = None
-    """What the next draft should dwell on."""
-    hand_written: bool = False
-    """Whether the reader has changed the text since it was drafted."""
+    """Topic that the next draft should emphasise."""
     waits: bool = False
-    """Whether a turn waits for the decision."""
+    """Whether a turn is waiting for the user's decision."""
     held: str | None = None
-    """The prompt that is sent after the compaction."""
+    """The prompt to be sent after the compaction, if any."""
     window: int = 0
-    """The model's, in tokens; 0 where it is not known."""
+    """Size of the model's context window, in tokens; 0 if unknown."""
     strategy: str = ""
-    """The configured one, and the model that drafts: shown until there is a proposal."""
+    """The configured strategy, shown until there is a proposal."""
     model: str = ""
+    """The model that writes the draft, shown until there is a proposal."""
     price: Price | None = None
-    """Of the model that is asked after it; None where it is not known."""
+    """Price of the session's model; None if unknown."""
     draft_price: Price | None = None
-    """Of the model that drafts."""
+    """Price of the model that writes the draft; None if unknown."""
     cwd: str = ""
-    """Paths below it are shown relative to it."""
+    """Working directory. Paths below it are shown relative to it."""
     error: str = ""
-    """Why the last wish could not be met, as a sentence."""
-
-
-@dataclass
-class PendingRevision:
-    """What the reader has changed since the last operation; the later of two changes of a kind holds."""
-
-    notes: str | None = None
-    pin: frozenset[int] = frozenset()
-    unpin: frozenset[int] = frozenset()
-    ledger: dict[str, LedgerChange] = field(default_factory=dict)
-    focus: list[str] = field(default_factory=list)
-    cut: int | None = None
-    """Index of the entry to cut before."""
-    heading: int | None = None
-    """Where the cut will be once all this is done; None where it stays."""
-    asked: str = ""
-    """Identity of the proposal whose revision is under way."""
-
-    def want_cut(self, index: int) -> None:
-        self.cut = self.heading = index
-
-    def want_pins(self, pin: frozenset[int] = frozenset(), unpin: frozenset[int] = frozenset()) -> None:
-        self.pin = (self.pin - unpin) | pin
-        self.unpin = (self.unpin - pin) | unpin
+    """The reason why the last operation failed, as a sentence."""
 
     @property
-    def open(self) -> bool:
-        """Whether anything is under way or still to be asked for."""
-        wanted = self.pin or self.unpin or self.focus or self.ledger
-        return bool(self.asked or wanted or self.notes is not None or self.cut is not None)
-
-    def answered(self, proposal: Proposal | None) -> None:
-        """A proposal is shown."""
-        if proposal is None:
-            self.forget()
-        elif proposal.id != self.asked:
-            self.asked = ""
-            if proposal.cut is not None and proposal.cut.first_kept_index == self.heading:
-                self.heading = None
-
-    def forget(self) -> None:
-        """Ask for nothing more: the reader has to see first what went wrong."""
-        self._clear()
-        self.heading, self.asked = None, ""
-
-    def _clear(self) -> None:
-        self.notes = self.cut = None
-        self.pin = self.unpin = frozenset()
-        self.focus, self.ledger = [], {}
-
-    def next(self, proposal: Proposal, focus: str | None) -> ReviseProposal | None:
-        """The operation for all that changes anything in this proposal; it is under way from now on."""
-        if self.asked:
-            return None
-        notes = self.notes if self.notes is not None and self.notes.strip() != proposal.notes else None
-        pins = (proposal.pins | self.pin) - self.unpin
-        added = [text for text in dict.fromkeys(self.focus) if text not in (focus or "")]
-        cut = self.cut if proposal.cut is not None and self.cut != proposal.cut.first_kept_index else None
-        asked = ReviseProposal(
-            proposal=proposal.id,
-            notes=notes,
-            pins=tuple(sorted(pins)) if pins != proposal.pins else None,
-            first_kept_index=cut,
-            focus="; ".join(filter(None, [focus, *added])) if added else None,
-            ledger=self.ledger or None,
-        )
-        self._clear()
-        if asked == ReviseProposal(proposal=proposal.id):
-            self.heading = None
-            return None
-        self.asked = proposal.id
-        return asked
+    def is_estimate(self) -> bool:
+        """Whether the size after the compaction is only expected, because the draft is missing or stale."""
+        return self.proposal is None or self.proposal.state == "stale"

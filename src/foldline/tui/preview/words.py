@@ -1,191 +1,224 @@
-"""The preview's words: header, the window now and after, frames, the status row. Pure."""
+"""Text shown in the preview: header, bars, frames and status row."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from foldline.compaction import strategy_name
-from foldline.context import numbers
-from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Piece, Span, piece, row
-from foldline.tui.panels.edit_hints import entries_words
-from foldline.tui.preview.draft import LedgerRow
-from foldline.tui.preview.keys import Facts, named
-from foldline.tui.preview.outlook import Outlook, draft_words, saving_words
-from foldline.tui.preview.rows import Fact, Row
+from foldline.frontend.state import ContextUse, reason_words, rung_words
+from foldline.memory.ledger_lines import LedgerLine
+from foldline.text import numbers
+from foldline.text.harmless import clean_line
+from foldline.tui.blocks.cells import RowPiece, Span, Spans, piece, row
+from foldline.tui.panels.edit_hints import change_words, entries_words
+from foldline.tui.preview.forecast import (
+    ViewForecast,
+    draft_cost,
+    draft_words,
+    saving_words,
+)
+from foldline.tui.preview.keys import named
+from foldline.tui.preview.rows import LostFact
 from foldline.tui.preview.state import PreviewState
-from foldline.tui.state import Room, Weights, reason_words, rung_words
 from foldline.tui.widgets.meter import bar_spans
+from foldline.view.items import ViewItem
 
-NOT_YET: Final = "not applied yet, nothing has changed"
+WAITING: Final = "waiting for you"
+NO_DRAFT: Final = "There is no draft."
+NO_CUT_POINT: Final = "There is no cut point at or before this row."
+CANNOT_EDIT: Final = "cannot be edited: not exactly one text"
+NEW_DRAFT_COSTS: Final = "another draft: ~{price}"
+FACTS_LOST: Final = "{lost} of {facts} facts lost"
+IN_LEDGER: Final = "{count} in the ledger"
+CUT_IS_HERE: Final = "The cut is here. Use {key} to move it."
+ENTER_CUTS_AT: Final = "Enter cuts at {index}: {before} → {after} compacted. Then press {key} to draft again."
+STAYS_PINNED: Final = "Entry {index} is pinned and stays verbatim."
+PINS: Final = "{key} pins {what}: {change} → {size}."
+ONLY_IN_SUMMARY: Final = (
+    "Only an earlier summary contains this. Press {key} to have the next draft include "
+    "it."
+)
+LEDGER_KEYS: Final = "From entry {entry}. {pin} {change}, {drop} drops it."
 
 
 # --- the head of the screen ---------------------------------------------------------------------------
 
 
 def header_row(title: str, state: PreviewState, width: int) -> list[Span]:
-    """` shop-api ▸ Orders ▸ Compact preview    threshold · waits for you   SummaryCompaction   kimi-k2 `."""
-    entry = state.proposal.entry if state.proposal else None
+    """Return the header: ` shop-api ▸ Orders ▸ Compact preview   threshold · waiting for you   Summary `."""
+    place = clean_line(title)
     where = [
-        Piece(((clean_line(title), "bold"),), cut="right", least=max(width // 3 - 18, 8)),
-        Piece(((" ▸ ", "muted"), ("Compact preview", "text bold")), gap=0),
+        RowPiece(((place, "bold"),), cut="right", least=max(width // 3 - 18, 8)),
+        RowPiece(((" ▸ ", "muted"), ("Compact preview", "text bold")), gap=0),
     ]
-    why = [(reason_words(state.reason), "text")]
+    reason: Spans = ((reason_words(state.reason), "text"),)
     if state.waits:
-        why += [(" · ", "muted"), ("waits for you", "accent")]
-    right = [Piece(tuple(why), rank=1)]
-    for words, style, rank in (
-        (strategy_name((entry.strategy if entry else "") or state.strategy), "muted", 3),
-        (rung_words(entry.rung) if entry else "", "altered", 2),
-        (entry.model or "" if entry else state.model, "text", 4),
-    ):
-        if words:
-            right.append(piece(clean_line(words), style, rank=rank))
+        reason = (*reason, (" · ", "muted"), (WAITING, "accent"))
+    entry = state.proposal.entry if state.proposal is not None else None
+    strategy = (entry.strategy if entry is not None else "") or state.strategy
+    model = state.model if entry is None else entry.model or ""
+    right = [
+        RowPiece(reason, rank=1),
+        piece(clean_line(strategy_name(strategy)), "muted", rank=3),
+    ]
+    if entry is not None and rung_words(entry.rung):
+        right.append(piece(clean_line(rung_words(entry.rung)), "altered", rank=2))
+    if model:
+        right.append(piece(clean_line(model), "text", rank=4))
     return row(where, right, width)
 
 
-def bar_rows(state: PreviewState, outlook: Outlook | None, width: int) -> list[list[Span]]:
-    """The window now and after, and what would be compacted; what the draft and later requests cost."""
-    if outlook is None:
-        return [row([piece("Nothing is drafted.", "muted")], [], width), []]
-    cells = min(max(width - 63, 12), 64)
-    window = state.window or outlook.before
-    about = state.proposal is None or state.proposal.state == "stale"
-    after = numbers.about_tokens(outlook.after) if about else numbers.tokens(outlook.after)
+def bar_rows(
+    state: PreviewState, forecast: ViewForecast | None, width: int
+) -> list[list[Span]]:
+    """Return the bars for the window now and after the compaction.
 
-    def bar(name: str, weights: Weights, size: int, words: str, remark: str) -> list[Span]:
-        left = [
-            piece(f"{name:<6}", "muted"),
-            Piece(bar_spans(Room(size=size, window=window, weights=weights), cells), gap=1),
-            piece(f"{words:>7}", "text bold", gap=1),
-        ]
-        return row(left, [piece(remark, "muted", rank=1)] if remark else [], width)
-
-    before = numbers.tokens(outlook.before)
+    They include the cost of the draft and the requests.
+    """
+    if forecast is None:
+        return [row([piece(NO_DRAFT, "muted")], [], width), []]
+    window = state.window or forecast.before
+    before = ContextUse(
+        size=forecast.before, window=window, weights=forecast.weights(after=False)
+    )
+    after = ContextUse(
+        size=forecast.after, window=window, weights=forecast.weights(after=True)
+    )
+    size = numbers.tokens(after.size)
+    if state.is_estimate:
+        size = numbers.about_tokens(after.size)
+    cost = draft_words(state, forecast)
+    saving = saving_words(state, forecast)
     return [
-        bar("now", outlook.weights_now(), outlook.before, before, draft_words(state, outlook)),
-        bar("after", outlook.weights_after(), outlook.after, after, saving_words(state, outlook)),
+        _bar("now", before, numbers.tokens(before.size), cost, width),
+        _bar("after", after, size, saving, width),
     ]
+
+
+def _bar(name: str, use: ContextUse, size: str, remark: str, width: int) -> list[Span]:
+    cells = min(max(width - 63, 12), 64)
+    pieces = [
+        piece(f"{name:<6}", "muted"),
+        RowPiece(bar_spans(use, cells), gap=1),
+        piece(f"{size:>7}", "text bold", gap=1),
+    ]
+    return row(pieces, [piece(remark, "muted", rank=1)], width)
 
 
 # --- frames -------------------------------------------------------------------------------------------
 
 
-def drafted_for(state: PreviewState, outlook: Outlook | None) -> int | None:
-    """The entry before which the draft was meant to cut, where that is not the cut as it is now."""
-    made = state.proposal
-    if made is None or outlook is None or outlook.cut is None:
+def stale_cut(state: PreviewState, forecast: ViewForecast | None) -> int | None:
+    """Return the cut for which the draft was made, if the cut has been moved since then."""
+    proposal = state.proposal
+    if proposal is None or proposal.drafted_for is None or forecast is None:
         return None
-    # Pins right before the tail belong to it for the history, but no cut can be there.
-    first = made.entry.first_kept_index
-    places = (outlook.index_at(place) for place in outlook.cut_points)
-    meant = next((index for index in places if index >= first), first)
-    return meant if meant != outlook.index_at(outlook.cut) else None
-
-
-def draft_state(state: PreviewState, outlook: Outlook | None, now: float) -> tuple[str, str]:
-    """(`drafting 0:12` | `current` | `edited` | `stale: made for cut 338`, its style)."""
-    if state.drafting is not None:
-        waits = state.drafting.waits_at(now) is not None
-        verb, style = ("waiting", "altered") if waits else ("drafting", "accent")
-        return f"{verb} {numbers.elapsed(now - state.drafting.since)}", style
-    if state.proposal is None:
-        return "no draft", "muted"
-    if state.proposal.state != "stale":
-        return state.proposal.state, "live"
-    meant = drafted_for(state, outlook)
-    why = f"made for cut {meant}" if meant is not None else f"{named('redraft')} drafts it again"
-    return f"stale: {why}", "alert"
+    drafted_at = forecast.position_of(proposal.drafted_for)
+    point = forecast.cut_point_before(drafted_at)
+    if point is None or point == forecast.cut:
+        return None
+    return forecast.items[point].index
 
 
 def draft_head(
-    state: PreviewState, outlook: Outlook | None, now: float, took: float | None
+    state: PreviewState, forecast: ViewForecast | None, now: float
 ) -> tuple[Span, ...]:
-    """`4.6k · 12 s · current`."""
-    words, style = draft_state(state, outlook, now)
-    figures: list[str] = []
-    if state.drafting is None and state.proposal is not None and outlook is not None:
-        figures.append(numbers.tokens(outlook.calibrated(outlook.written)))
-        if took is not None:
-            figures.append(numbers.seconds(took))
-    return (*((f"{figure} · ", "muted") for figure in figures), (words, style))
+    """Return the Draft panel's remark: `drafting 0:12`, or size and state: `4.6k · current`."""
+    drafting = state.drafting
+    if drafting is not None:
+        elapsed = numbers.elapsed(now - drafting.since)
+        if drafting.retry_at(now) is not None:
+            return ((f"waiting {elapsed}", "altered"),)
+        return ((f"drafting {elapsed}", "accent"),)
+    if state.proposal is None or forecast is None:
+        return (("no draft", "muted"),)
+    size = (f"{numbers.tokens(forecast.size((), forecast.written))} · ", "muted")
+    if state.proposal.state != "stale":
+        return size, (state.proposal.state, "live")
+    cut = stale_cut(state, forecast)
+    why = f"{named('redraft')} drafts again" if cut is None else f"made for cut {cut}"
+    return size, (f"stale: {why}", "alert")
 
 
-def draft_foot(facts: Facts, earlier: int | None, cost: str = "") -> str:
-    """What the keys of this panel do. `cost` is what a new draft costs, with a blank before it."""
-    if facts.mode == "editing":
-        return f"{named('close')} keeps the text · {named('editor')} editor"
-    if not facts.proposal or facts.drafting:
+def draft_foot(state: PreviewState) -> str:
+    """Return the Draft panel's remark about changes: their cost, or that the text cannot be edited."""
+    if state.proposal is None or state.drafting is not None:
         return ""
-    parts = [f"{named('edit')} edits" if facts.editable else "not one text: no editing"]
-    if not facts.textless:
-        parts.append(f"{named('redraft')} new draft{cost}")
-    if earlier is not None:
-        parts.append(f"{named('difference')} {'the draft' if facts.differing else f'against {earlier}'}")
-    return " · ".join(parts)
+    cost = draft_cost(state)
+    if not state.proposal.editable:
+        return CANNOT_EDIT
+    return "" if cost is None else NEW_DRAFT_COSTS.format(price=numbers.price(cost))
 
 
-def audit_head(state: PreviewState) -> tuple[str, str]:
-    """(`6 of 214 facts lost`, title)."""
-    title = "3 Audit: compacted, no longer in the view"
+def audit_head(state: PreviewState) -> str:
+    """Return the Audit panel's remark: `6 of 214 facts lost`."""
     if state.proposal is None:
-        return "follows the draft", title
+        return "after the draft"
     audit = state.proposal.audit
-    held = f" · {audit.in_ledger} in the ledger" if audit.in_ledger else ""
-    return f"{len(audit.lost)} of {audit.facts} facts lost{held}", title
+    count = FACTS_LOST.format(lost=len(audit.lost), facts=audit.facts)
+    if audit.in_ledger:
+        count += f" · {IN_LEDGER.format(count=audit.in_ledger)}"
+    return count
 
 
-# --- what Enter and p would do ------------------------------------------------------------------------
+# --- the effects of Enter and p ------------------------------------------------------------------------
 
 
-def about_cut(outlook: Outlook, target: Row | None) -> str:
-    """Of a row in Cut: what Enter and p would do."""
-    if target is None:
+def about_item(
+    forecast: ViewForecast, item: ViewItem | None, group: tuple[int, ...]
+) -> str:
+    """Return the effects of Enter and p on an item in Cut.
+
+    Args:
+        group: the tool group of the item.
+    """
+    if item is None:
         return ""
-    return " ".join(filter(None, (_about_enter(outlook, target), _about_pin(outlook, target))))
+    words = [_about_cut(forecast, forecast.items.index(item))]
+    if item.index in forecast.pins:
+        words.append(STAYS_PINNED.format(index=item.index))
+    elif forecast.is_gone(item) and not item.written:
+        words.append(about_pin(forecast, group))
+    return " ".join(filter(None, words))
 
 
-def _about_enter(outlook: Outlook, target: Row) -> str:
-    if outlook.cut is None or not target.stands_for_items:
+def _about_cut(forecast: ViewForecast, position: int) -> str:
+    if forecast.cut is None:
         return ""
-    place = outlook.cut_point_before(target.position)
-    if place is None:
-        return "No cut point at or before this row."
-    if place == outlook.cut:
-        return f"The cut is here. {named('keep-more')} move it."
-    after = numbers.tokens(outlook.size_compacted_at(place))
-    sizes = f"{numbers.tokens(outlook.compacted)} → {after} compacted"
-    return f"Enter cuts at {outlook.index_at(place)}: {sizes}, then {named('redraft')} drafts it."
+    point = forecast.cut_point_before(position)
+    if point is None:
+        return NO_CUT_POINT
+    if point == forecast.cut:
+        return CUT_IS_HERE.format(key=named("keep-more"))
+    return ENTER_CUTS_AT.format(
+        index=forecast.items[point].index,
+        before=numbers.tokens(forecast.compacted),
+        after=numbers.tokens(forecast.compacted_at(point)),
+        key=named("redraft"),
+    )
 
 
-def _about_pin(outlook: Outlook, target: Row) -> str:
-    if target.pinned:
-        return f"{target.index} is pinned and stays verbatim."
-    cost = outlook.cost_of_pinning(target.indices)
-    if not target.gone or target.written or not cost:
+def about_pin(forecast: ViewForecast, group: tuple[int, ...]) -> str:
+    """Return the effect of pinning a tool group or a single entry: `p pins 9: +1.0k → 13.3k.`"""
+    cost = forecast.cost_of_pinning(group)
+    return PINS.format(
+        key=named("pin"),
+        what=entries_words(group),
+        change=change_words(cost),
+        size=numbers.tokens(forecast.after + cost),
+    )
+
+
+def about_fact(forecast: ViewForecast, fact: LostFact | None) -> str:
+    """Return the effect of pinning a fact."""
+    if fact is None:
         return ""
-    return f"{named('pin')} pins {'all of it' if len(target.parts) > 1 else 'it'}: +{numbers.tokens(cost)}."
+    if not fact.group:
+        return ONLY_IN_SUMMARY.format(key=named("focus"))
+    return about_pin(forecast, fact.group)
 
 
-def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: bool) -> str:
-    """`Enter: tool group 287–288 stays verbatim, 27.4k → 27.8k. The draft stays current.`"""
-    groups = list(dict.fromkeys(fact.group for fact in chosen if fact.group))
-    if not chosen:
-        return ""
-    if not groups:
-        return f"Only an earlier summary holds it: {named('focus')} asks the next draft for it."
-    cost = outlook.cost_of_pinning(index for group in groups for index in group)
-    after = f"{numbers.tokens(outlook.after)} → {numbers.tokens(outlook.after + cost)}"
-    what, verb = f"{len(groups)} entries and tool groups", "stay"
-    if len(groups) == 1:
-        kind = "tool group" if len(groups[0]) > 1 else "entry"
-        what, verb = f"{kind} {entries_words(groups[0])}", "stays"
-    lead = f"Enter: {f'{len(chosen)} marked: ' if marked else ''}{what}"
-    if outlook.after + cost >= outlook.before:
-        return f"{lead}, {after}: nothing would be saved any more."
-    return f"{lead} {verb} verbatim, {after}.{'' if stale else ' The draft stays current.'}"
-
-
-def about_ledger(row: LedgerRow) -> str:
-    """Of a line of the ledger: what the keys would do."""
-    pin = "unpins it" if row.pinned else "keeps it in later compactions, too"
-    return f"From entry {row.line.entry}. {named('pin')} {pin}; {named('drop')} drops it."
+def about_line(line: LedgerLine, *, pinned: bool) -> str:
+    """Describe what each key does to a ledger line."""
+    change = "unpins it" if pinned else "keeps it in later compactions"
+    return LEDGER_KEYS.format(
+        entry=line.entry, pin=named("pin"), change=change, drop=named("drop")
+    )

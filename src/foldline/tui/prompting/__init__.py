@@ -1,1 +1,1 @@
-"""The prompt: what is typed, pasted and attached, what completes it, and what was sent before."""
+"""The prompt: its editor, pastes and attachments, completion, and earlier prompts."""

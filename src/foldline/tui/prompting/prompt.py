@@ -1,10 +1,13 @@
-"""The prompt: the editor in its frame, its keys, and the prompts that wait above the text."""
+"""The prompt: the framed editor below the queued prompts.
+
+Also handles their key commands.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,22 +15,27 @@ from textual.message import Message
 from textual.widgets import TextArea
 from textual.worker import Worker
 
-from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Piece, Span, Spans, in_reverse, piece, row
-from foldline.tui.keys.commands import COMMANDS, Command, key_of
+from foldline.frontend.commands import COMMANDS, ChatCommand, key_of
+from foldline.frontend.inputs import PromptHistory
+from foldline.frontend.state import ChatState, Waiting
+from foldline.text.harmless import clean_line
+from foldline.text.numbers import many
+from foldline.tui.blocks.cells import RowPiece, Span, Spans, in_reverse, piece, row
 from foldline.tui.messages import QueueEdited
-from foldline.tui.prompting.attachments import Attachments, PromptAttachments
-from foldline.tui.prompting.completion import Candidate, Completer, CompletionList, FileFinder, Work
-from foldline.tui.prompting.inputs import Recall
-from foldline.tui.state import ChatState, Waiting
+from foldline.tui.prompting.attachments import Attacher, Attachments
+from foldline.tui.prompting.completion import Completer, Completion, CompletionList
+from foldline.tui.prompting.file_finder import FileFinder, Work
 from foldline.tui.widgets.fields import Editor
-from foldline.tui.widgets.lines import Frame, Lines, edge, frame, hints_in, sides
-
-if TYPE_CHECKING:
-    from foldline.tui.prompting.vim_editing import VimEditing
+from foldline.tui.widgets.lines import Frame, LinesWidget, edge, frame, hints_in, sides
 
 QUEUE_ROWS = 5
-"""Waiting prompts shown at once; one on a short screen, while the reader goes through them."""
+"""Maximum number of rows for queued prompts."""
+NOT_SENT: Final = "not sent"
+HELD: Final = "sent after compacting"
+HELD_FOR_ANSWER: Final = "waits for your answer"
+EDIT_QUEUED: Final = "{send} edits it · {delete} removes it"
+SEND_QUEUE: Final = "{send} sends them in order"
+MARK_QUEUED: Final = "{older} on the first line to edit"
 
 
 def queue_rows(
@@ -37,43 +45,59 @@ def queue_rows(
     width: int,
     most: int = QUEUE_ROWS,
     *,
-    asked: bool = False,
+    asks_user: bool = False,
 ) -> list[list[Span]]:
-    """The waiting prompts, one row each: the held one, then the queue; the marked one reversed. At most
-    `most`, which leaves out the held one where there is room for one only. `asked`: a question about it
-    waits for its answer.
+    """Draw the held prompt and the queued prompts, one row each.
+
+    Args:
+        marked: Index of the selected prompt, which is drawn in reverse video.
+        most: Maximum number of rows. If it is 1, the held prompt is left out.
+        asks_user: Whether the held prompt waits for the user's answer.
     """
     pause = ((" ‖", "altered"),) if waiting.paused else ()
 
-    def drawn(label: str, text: str, remark: Spans, *, is_marked: bool = False) -> list[Span]:
-        left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
-        # The text gives way to the note, except where there is hardly room for either.
-        right = [Piece(remark, rank=0 if width >= 70 else 1)] if remark else []
-        line = row(left, right, max(width - 2, 0))
+    def draw(label: str, text: str, remark: Spans, is_marked: bool) -> list[Span]:
+        pieces = [
+            RowPiece(((f"{label:<4}", "muted"), *pause)),
+            piece(clean_line(text), gap=1, cut="right"),
+        ]
+        # On a narrow screen the remark is dropped first; otherwise the text is shortened.
+        right = [RowPiece(remark, rank=0 if width >= 70 else 1)] if remark else []
+        line = row(pieces, right, max(width - 2, 0))
         return sides(look, in_reverse(line) if is_marked else line, width)
 
     rows: list[list[Span]] = []
     if waiting.held is not None and most > 1:
-        note = "waits for your answer" if asked else "sent after compacting"
-        rows.append(drawn("held", waiting.held, (("not sent" if waiting.paused else note, "muted"),)))
+        note = HELD_FOR_ANSWER if asks_user else HELD
+        remark: Spans = ((NOT_SENT if waiting.paused else note, "muted"),)
+        rows.append(draw("held", waiting.held, remark, False))
     room = most - len(rows)
     first = max(0, min(marked or 0, len(waiting.queued) - room))
     shown = waiting.queued[first : first + room]
+    hidden = len(waiting.queued) - len(shown)
     for number, text in enumerate(shown, start=first):
-        remark: Spans = ()
-        hidden = len(waiting.queued) - len(shown)
+        remark = ()
         if number == marked:
-            remark = hints_in(f"{key_of('send')} swaps · {key_of('queue-delete')} stashes", "muted")
+            hint = EDIT_QUEUED.format(
+                send=key_of("send"), delete=key_of("queue-delete")
+            )
+            remark = hints_in(hint, "muted")
         elif number == first + len(shown) - 1 and marked is None:
-            edit, send = key_of("recall-older"), key_of("send")
-            note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
-            remark = (*(((f"{hidden} more · ", "muted"),) if hidden else ()), *hints_in(note, "muted"))
-        rows.append(drawn(str(number + 1), text, remark, is_marked=number == marked))
+            hint = SEND_QUEUE if waiting.paused else MARK_QUEUED
+            remark = hints_in(
+                hint.format(send=key_of("send"), older=key_of("recall-older")), "muted"
+            )
+            if hidden:
+                remark = ((f"{hidden} more · ", "muted"), *remark)
+        rows.append(draw(str(number + 1), text, remark, number == marked))
     return rows
 
 
 def waiting_words(waiting: Waiting) -> str:
-    """`1 held, 2 queued`; with `‖` while paused; empty where nothing waits."""
+    """Return the number of waiting prompts, such as `1 held, 2 queued`.
+
+    The string starts with `‖` if the queue is paused, and is empty if no prompt is waiting.
+    """
     parts = ["1 held"] if waiting.held is not None else []
     if waiting.queued:
         parts.append(f"{len(waiting.queued)} queued")
@@ -83,82 +107,109 @@ def waiting_words(waiting: Waiting) -> str:
 Queue = tuple[str, ...]
 
 
-def moved(queue: Queue, number: int, step: int) -> tuple[Queue, int]:
-    """The queue with one prompt moved by a place, and where it is then."""
-    to = min(max(number + step, 0), len(queue) - 1)
-    rest = without(queue, number)
-    return (*rest[:to], queue[number], *rest[to:]), to
+def move_prompt(queue: Queue, number: int, step: int) -> tuple[Queue, int]:
+    """Return the queue with a prompt moved by `step`, and the prompt's new index."""
+    target = min(max(number + step, 0), len(queue) - 1)
+    others = without_prompt(queue, number)
+    return (*others[:target], queue[number], *others[target:]), target
 
 
-def without(queue: Queue, number: int) -> Queue:
-    """The queue without one prompt."""
+def without_prompt(queue: Queue, number: int) -> Queue:
+    """Return the queue without the prompt at index `number`."""
     return (*queue[:number], *queue[number + 1 :])
 
 
-Shell = Literal["seen", "aside"]
-"""A text that is a command for the shell: whether the model sees what comes of it."""
+Shell = Literal["seen", "hidden"]
+"""Whether the model sees the output of a shell command."""
+REWINDS: Final = "rewinds and sends"
+RUNS_SHELL: Final = "runs it in your shell"
+QUEUES_SHELL: Final = "queues it for your shell"
+SEES_OUTPUT: Final = "the model sees the output"
+HIDES_OUTPUT: Final = "the model does not see the output"
 _ROOMY = 100
-"""Columns from which every word has room."""
+"""Minimum width, in columns, at which all hints are shown."""
 
 
 def shell_of(line: str) -> Shell | None:
-    """What the first line of a text says of it; None for a prompt."""
-    return ("aside" if line.startswith("!!") else "seen") if line.startswith("!") else None
+    """Return whether the model sees a shell command's output.
+
+    `line` contains the command. For other text, returns None.
+    """
+    if not line.startswith("!"):
+        return None
+    return "hidden" if line.startswith("!!") else "seen"
 
 
-def frame_words(
+def frame_hints(
     state: ChatState, *, marks: bool, edits: bool, shell: Shell | None, width: int
 ) -> tuple[Spans, Spans]:
-    """The words at the left and at the right end. `marks`: a queued prompt is marked; `edits`: an earlier one
-    is edited."""
-    waits, send = state.waiting, key_of("send")
+    """Return the hints for the left and right of the frame.
+
+    Args:
+        marks: Whether a queued prompt is selected.
+        edits: Whether an earlier prompt is being edited in place.
+    """
+    waiting = state.waiting
+    act = "queues" if state.busy else "sends"
     if marks:
-        enter = f"{send} swaps"
+        act = "edits it"
     elif edits:
-        enter = f"{send} goes back, sends"
-    elif waits.paused and waits.count:
-        enter = f"{send} sends all, in order"
+        act = REWINDS
+    elif waiting.paused and waiting.count:
+        act = f"sends {many(waiting.count, 'queued prompt')}"
     elif shell is not None:
-        sees = "sees it" if shell == "seen" else "does not see it"
-        words = f"{send} {'queues' if state.busy else 'runs'} it in your shell · the model {sees}"
+        act = QUEUES_SHELL if state.busy else RUNS_SHELL
+        sees = SEES_OUTPUT if shell == "seen" else HIDES_OUTPUT
         completes = hints_in(f"{key_of('complete')} completes files", "muted")
+        words = f"{key_of('send')} {act} · {sees}"
         return hints_in(words, "muted"), completes if width >= _ROOMY else ()
-    else:
-        enter = f"{send} {'queues' if state.busy else 'sends'}"
+    enter = f"{key_of('send')} {act}"
     newline = f"{key_of('newline')} new line"
     if width < _ROOMY:
         return hints_in(f"{enter} · / @ !", "muted"), hints_in(newline, "muted")
-    begins = f"{enter} · {newline} · / commands · @ files · ! shell"
-    return hints_in(begins, "muted"), hints_in(f"{key_of('editor')} editor", "muted")
+    words = f"{enter} · {newline} · / commands · @ files · ! shell"
+    return hints_in(words, "muted"), hints_in(f"{key_of('editor')} editor", "muted")
 
 
 QUEUE_FROM = 30
-"""Rows of the screen from which waiting prompts are listed."""
+"""Minimum screen height, in rows, at which queued prompts are always listed."""
 _ROWS_BELOW = 3
-"""Rows below the prompt: meter, status row and hints."""
+"""Number of rows below the prompt: the meter, the status row and the hints."""
 TEXT_LINES = 8
-"""Lines of text shown at once."""
+"""Maximum number of visible lines of text."""
 
 _IN_QUEUE: Final = ("queue-up", "queue-down", "queue-delete")
-"""What its keys do to the marked prompt; without one they are the editor's."""
+"""Commands on the selected queued prompt. Without a selection, their keys edit the text."""
+SHELL_HINT: Final = (
+    "Type a shell command after !, or after !! to hide it from the model"
+)
+UNKNOWN_COMMAND: Final = "{error} Type / to list the commands"
+NO_ARGUMENT: Final = "/{command} takes no argument"
+NOT_NOW: Final = "/{command} is not available now"
 
 
-class Prompt(Lines):
-    """Text and queue grow upwards; the lower edge stays where it is."""
+class PromptBox(LinesWidget):
+    """The framed editor below the queued prompts.
 
-    DEFAULT_CSS = "Prompt { height: auto; }"
+    The box grows upwards.
+    """
+
+    DEFAULT_CSS = "PromptBox { height: auto; }"
 
     @dataclass
     class Submitted(Message):
-        """Text for the model. The editor is empty again."""
+        """The user submitted text for the model."""
 
         text: str
 
     class FactsChanged(Message):
-        """What Esc would do may be another thing now."""
+        """The action of Esc may have changed.
 
-    class EnteredNothing(Message):
-        """Enter in an empty prompt, where nothing waits to be sent."""
+        Posted when the prompt's state changes.
+        """
+
+    class EmptySubmitted(Message):
+        """Enter was pressed in an empty prompt while no prompt was waiting."""
 
     def __init__(
         self,
@@ -167,40 +218,44 @@ class Prompt(Lines):
         remark: Callable[[str], None],
         run: Callable[[str, str], None],
     ) -> None:
-        """`root` is the folder whose files `@` completes, and pictures are named from. `remark` says why
-        Enter did nothing, `run` carries out a command with what was typed behind it."""
+        """Create the prompt.
+
+        Args:
+            root: Folder in which `@` completes files and named images are found.
+            remark: Shows a message that explains why Enter had no effect.
+            run: Runs a command with its argument.
+        """
         super().__init__(id="prompt")
-        self._remark, self._run_command = remark, run
+        self._remark = remark
+        self._run_command = run
         self._state = ChatState()
         self._root = root
         self._tall = True
         self._active = True
-        own = [command for command in COMMANDS if command.place == "prompt"]
-        self._own_keys = {key: command.id for command in own for key in command.pressed}
-        """The keys that mean something in the editor only, and what."""
-        self._recall = Recall()
+        own_commands = [command for command in COMMANDS if command.place == "prompt"]
+        self._own_keys = {
+            key: command.id for command in own_commands for key in command.pressed
+        }
+        """The prompt's commands, by key."""
+        self._history = PromptHistory()
         self._marked: int | None = None
         self._shell: Shell | None = None
-        self.attaching = PromptAttachments(root, remark, partial(self._in_background, "pictures"))
-        self.editor = self.attaching.editor = Editor(self._take_key, self.attaching.take_paste)
-        self.editor.delete_whole = self.attaching.delete_placeholder
-        finder = FileFinder(root, self.refresh_completion, partial(self._in_background, "files"))
+        self.attacher = Attacher(root, remark, partial(self._in_background, "pictures"))
+        self.editor = self.attacher.editor = Editor(
+            self._take_key, self.attacher.take_paste
+        )
+        self.editor.delete_placeholder = self.attacher.delete_placeholder
+        finder = FileFinder(
+            root, self.refresh_completion, partial(self._in_background, "files")
+        )
         self.completer = Completer(self.editor, completion, finder)
         self.edited: tuple[int, int] | None = None
-        """The entry of an earlier prompt that is being edited in place, and which of the prompts it is."""
-        self.vim: VimEditing | None = None
-        """Where the setting `vim` is on."""
-
-    def on_mount(self) -> None:
-        if getattr(self.app, "vim", False):
-            from foldline.tui.prompting.vim_editing import VimEditing
-
-            self.vim = VimEditing(self.editor, (self._older, self._newer), self._mode_changed)
+        """Entry index and number of the prompt being edited in place."""
 
     def compose(self) -> ComposeResult:
         yield self.editor
 
-    # --- What the screen tells it ---------------------------------------------------------------------
+    # --- Called by the screen -------------------------------------------------------------------------
 
     def show(self, state: ChatState) -> None:
         self._state = self.completer.state = state
@@ -210,49 +265,56 @@ class Prompt(Lines):
         self._arrange()
 
     def set_room(self, height: int) -> None:
-        """Fit the height of the screen: a short one lists no waiting prompts and shows little text."""
+        """Adapt to the height of the screen.
+
+        On a low screen, the prompt has fewer lines, and the queue is not listed.
+        """
         self._tall = height >= QUEUE_FROM
-        self.editor.styles.max_height = min(height // 3, TEXT_LINES) if height >= 18 else height // 6
+        self.editor.styles.max_height = (
+            min(height // 3, TEXT_LINES) if height >= 18 else height // 6
+        )
         self._arrange()
 
     def set_active(self, active: bool) -> None:
-        """Whether this screen is on top: under another one the frame is light."""
+        """Set whether the screen is the active one.
+
+        If it is not, the frame is drawn with thin lines.
+        """
         self._active = active
         self._show_cursor()
         self.update()
 
     def set_history(self, prompts: Sequence[str]) -> None:
-        """Earlier prompts, oldest first, for ↑."""
-        self._recall = Recall((*prompts, *self._recall.items))  # what was sent before these were known
+        """Insert earlier prompts before those that were already sent.
+
+        `prompts` are oldest first.
+        """
+        self._history = PromptHistory((*prompts, *self._history.items))
         if prompts:
             self.editor.placeholder = ""
 
     def give_back(self, text: str) -> bool:
-        """Put a prompt that was not sent back into the editor; False where that holds other text."""
+        """Put an unsent prompt back into the editor.
+
+        Return False if the editor contains other text.
+        """
         if self.editor.text.strip():
             return False
-        self.attaching.put(text)
+        self.attacher.put(text)
         return True
 
     def enter(self) -> None:
-        """The keys in the frame are the editor's."""
+        """Focus the editor."""
         self.screen.set_focus(self.editor)
 
-    @property
-    def recalled(self) -> tuple[str, ...]:
-        """Earlier prompts, oldest first."""
-        return self._recall.items
-
     def take_earlier(self, text: str) -> None:
-        """Make an earlier prompt the text; what was being written is put aside."""
+        """Stash the current text, and put an earlier prompt into the editor."""
         if self.editor.text.strip():
             self.stash()
-        self.attaching.put(text)
+        self.attacher.put(text)
 
     def search_earlier(self) -> None:
-        """Open the search in earlier prompts: those of this session, then those of the folder's others."""
-        if self.vim is not None and self.vim.takes("ctrl+r"):
-            return
+        """Open the picker that searches earlier prompts."""
         from foldline.tui.prompting.earlier import EarlierPrompts
 
         def take(number: str | None) -> None:
@@ -260,44 +322,30 @@ class Prompt(Lines):
                 self.take_earlier(search.text_of(number))
 
         if not isinstance(self.app.screen, EarlierPrompts):
-            search = EarlierPrompts(self.recalled, self._root, above=self.size.height + _ROWS_BELOW)
+            search = EarlierPrompts(
+                self._history.items, self._root, above=self.size.height + _ROWS_BELOW
+            )
             self.app.push_screen(search, take)
 
     @property
     def attachments(self) -> Attachments:
-        """What the placeholders in prompts stand for."""
-        return self.attaching.attachments
+        """The images and pasted texts, by placeholder."""
+        return self.attacher.attachments
 
     @property
     def in_queue(self) -> bool:
-        """Whether a queued prompt is marked."""
+        """Whether a queued prompt is selected."""
         return self._marked is not None
 
     @property
     def is_untouched(self) -> bool:
-        """Whether it has the focus, and nothing is being written or chosen in it."""
-        busy = self.editor.text.strip() or self.in_queue or self.completer.open
-        return self.editor.has_focus and not busy
+        """Whether the editor is focused and empty.
 
-    @property
-    def between_modes(self) -> bool:
-        """Whether Esc leads to Vim's normal mode."""
-        return self.vim is not None and not self.vim.idle and self.editor.has_focus and not self.in_queue
-
-    def to_normal_mode(self) -> None:
-        if self.vim is not None:
-            self.vim.escape()
-
-    @property
-    def _takes_commands(self) -> bool:
-        """Whether letters are commands, not text."""
-        return self.vim is not None and self.vim.commands
-
-    def _mode_changed(self) -> None:
-        self.leave_queue()
-        self._show_cursor()
-        self.update()
-        self.refresh_completion()
+        There must also be no selected queued prompt, and no open list.
+        """
+        if self.editor.text.strip() or self.in_queue or self.completer.is_open:
+            return False
+        return self.editor.has_focus
 
     def leave_queue(self) -> None:
         self._mark(None)
@@ -310,42 +358,46 @@ class Prompt(Lines):
         self.editor.move_cursor(self.editor.cursor_location)
 
     def stash(self) -> None:
-        """Put the text aside; ↑ returns it."""
-        self._recall = self._recall.with_item(self.editor.text)
+        """Move the text into the history, from which ↑ recalls it."""
+        self._history = self._history.with_item(self.editor.text)
         self.editor.put("")
 
     def edit(self, index: int, number: int, text: str) -> None:
-        """Edit an earlier prompt in place: what is sent next takes its place."""
+        """Edit an earlier prompt in place.
+
+        The next prompt that is sent replaces it.
+        """
         self.take_earlier(text)
         self.edited = index, number
         self.update()
 
     def leave_edit(self) -> None:
-        """Send what comes next as a prompt of its own; the text is put aside."""
+        """Stop editing in place, and stash the text."""
         self.edited = None
         self.stash()
         self.update()
 
     def refresh_completion(self) -> None:
-        """Look again for what completes the word at the cursor: after typing, and when files became known."""
-        if self._takes_commands:
-            self.completer.hide()
-        else:
-            self.completer.refresh()
+        """Update the completion of the word at the cursor."""
+        self.completer.refresh()
         self.post_message(self.FactsChanged())
 
     def complete(self) -> bool:
-        """Take what is offered or, behind a `!`, offer files; False where there is nothing to complete."""
-        if not self.editor.has_focus or self._takes_commands:
-            return False
-        taken = self.completer.take()
-        self.attaching.attach_soon()
-        return taken or self.completer.ask()
+        """Insert the selected completion, or list paths after `!`.
 
-    def pick(self, candidate: Candidate) -> None:
-        """Take the completion that was clicked on."""
-        self.completer.put(candidate)
-        self.attaching.attach_soon()
+        Returns:
+            Whether one of these was possible.
+        """
+        if not self.editor.has_focus:
+            return False
+        accepted = self.completer.accept()
+        self.attacher.attach_soon()
+        return accepted or self.completer.ask()
+
+    def pick(self, completion: Completion) -> None:
+        """Insert the clicked completion."""
+        self.completer.put(completion)
+        self.attacher.attach_soon()
 
     def _in_background(self, group: str, work: Work) -> None:
         _: Worker[object] = self.run_worker(work, group=group, exclusive=True)
@@ -353,9 +405,7 @@ class Prompt(Lines):
     # --- Keys -----------------------------------------------------------------------------------------
 
     async def _take_key(self, key: str) -> bool:
-        if self.completer.open and self._completion_key(key):
-            return True
-        if self.vim is not None and self.vim.takes(key):
+        if self.completer.is_open and self._completion_key(key):
             return True
         match self._own_keys.get(key):
             case "send":
@@ -372,7 +422,7 @@ class Prompt(Lines):
                 self._change_queue(command, self._marked)
                 return True
         if key == "end" and self.editor.cursor_location == self.editor.document.end:
-            self._run_command("end", "")  # the transcript's end is meant
+            self._run_command("end", "")  # goes to the end of the transcript
             return True
         if self._marked is not None and key not in ("left", "right"):
             self.leave_queue()
@@ -383,33 +433,35 @@ class Prompt(Lines):
             case "up" | "down":
                 self.completer.move(-1 if key == "up" else 1)
             case "enter":
-                return self.completer.take(first=False)
+                return self.completer.accept(first=False)
             case _:
                 return False
         return True
 
     async def _enter(self) -> None:
         if self._marked is not None:
-            self._change_places(self._marked)
+            self._swap_with_queued(self._marked)
             return
-        if self._continues():
+        if self._continues_line():
             return
-        from foldline.tui.prompting import inputs  # by now: nothing was entered on the first screen
+        # Imported here because the first screen does not need it.
+        from foldline.frontend import inputs
 
         text = self.editor.text
-        match inputs.parse_input(text, [each.id for each in self._state.own_commands]):
-            case inputs.Nothing():
+        match inputs.parse_input(
+            text, [command.name for command in self._state.own_commands]
+        ):
+            case inputs.BlankInput():
                 self._resume_queue()
             case inputs.PromptText():
-                if await self.attaching.attach_named():
+                if await self.attacher.attach_named():
                     self._send(self.editor.text)
             case inputs.ShellCall():
-                self._sent(text)
-                self.post_message(self.Submitted(text.rstrip()))
-            case inputs.NoCommand():
-                self._remark("Behind ! stands a command for your shell; behind !! the model does not see it")
+                self._submit(text)
+            case inputs.EmptyShellCall():
+                self._remark(SHELL_HINT)
             case inputs.UnknownSlash() as unknown:
-                self._remark(f"{unknown} Type / to see what there is")
+                self._remark(UNKNOWN_COMMAND.format(error=unknown))
             case inputs.SlashCall(command=command, argument=argument):
                 self._enter_command(text, command, argument)
 
@@ -418,62 +470,77 @@ class Prompt(Lines):
         if waiting.paused and waiting.count:
             self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=False))
         else:
-            self.post_message(self.EnteredNothing())
+            self.post_message(self.EmptySubmitted())
 
-    def _enter_command(self, text: str, command: Command, argument: str) -> None:
+    def _enter_command(self, text: str, command: ChatCommand, argument: str) -> None:
         if argument and not command.argument:
-            self._remark(f"/{command.slash} takes nothing behind it")
+            self._remark(NO_ARGUMENT.format(command=command.slash))
         elif not command.works(self._state):
-            self._remark(f"/{command.slash} does nothing now: Esc cancels what runs")
+            self._remark(NOT_NOW.format(command=command.slash))
         else:
-            self._sent(text)
+            self._reset(text)
             self._run_command(command.id, argument)
 
-    def _continues(self) -> bool:
-        """Enter behind a backslash begins a new line in its place; to a shell both mean that, so it has both.
-        A backslash behind another one is text."""
+    def _continues_line(self) -> bool:
+        """Start a new line if the cursor is after a backslash.
+
+        The backslash is removed, except from a shell command. An escaped backslash has no effect.
+
+        Returns:
+            Whether a new line was started.
+        """
         line, column = self.editor.cursor_location
         before = self.editor.document.get_line(line)[:column]
-        if self.editor.selected_text or (len(before) - len(before.rstrip("\\"))) % 2 == 0:
+        backslashes = len(before) - len(before.rstrip("\\"))
+        if self.editor.selected_text or backslashes % 2 == 0:
             return False
         start = column if shell_of(self.editor.document.get_line(0)) else column - 1
-        self.editor.move_cursor(self.editor.replace("\n", (line, start), (line, column)).end_location)
+        self.editor.move_cursor(
+            self.editor.replace("\n", (line, start), (line, column)).end_location
+        )
         return True
 
     def _send(self, text: str) -> None:
-        if not self.attaching.in_vain(text, self._state.model):
-            self._sent(text)
-            self.post_message(self.Submitted(text.rstrip()))
+        if not self.attacher.refuses_pictures(text, self._state.model):
+            self._submit(text)
 
-    def _sent(self, text: str) -> None:
+    def _submit(self, text: str) -> None:
+        self._reset(text)
+        self.post_message(self.Submitted(text.rstrip()))
+
+    def _reset(self, text: str) -> None:
+        """Clear the editor after `text` was entered."""
         self.editor.placeholder = ""
-        self._recall = self._recall.with_item(text)
+        self._history = self._history.with_item(text)
         self.completer.hide()
         self.editor.load_text("")
-        if self.vim is not None:
-            self.vim.begin()
 
-    def _change_places(self, number: int) -> None:
-        waiting, text = self._state.waiting, self.editor.text
-        put = (text,) if text.strip() else ()
-        after = (*waiting.queued[:number], *put, *waiting.queued[number + 1 :])
+    def _swap_with_queued(self, number: int) -> None:
+        waiting = self._state.waiting
+        text = self.editor.text
+        queue = without_prompt(waiting.queued, number)
+        if text.strip():
+            queue = (*queue[:number], text, *queue[number:])
         self.editor.put(waiting.queued[number])
         self.leave_queue()
-        self.post_message(QueueEdited(waiting.queued, after, waiting.paused))
+        self.post_message(QueueEdited(waiting.queued, queue, waiting.paused))
 
     def _change_queue(self, command: str, number: int) -> None:
-        """Move the marked prompt, or put it aside, where ↑ finds it again."""
+        """Move the selected prompt in the queue, or stash it.
+
+        Stashing removes the prompt from the queue.
+        """
         waiting = self._state.waiting
-        match command:
-            case "queue-delete":
-                self._recall = self._recall.with_item(waiting.queued[number])
-                after, number = without(waiting.queued, number), min(number, len(waiting.queued) - 2)
-            case "queue-up":
-                after, number = moved(waiting.queued, number, -1)
-            case _:
-                after, number = moved(waiting.queued, number, 1)
-        self._mark(number if after else None)
-        self.post_message(QueueEdited(waiting.queued, after, waiting.paused))
+        if command == "queue-delete":
+            self._history = self._history.with_item(waiting.queued[number])
+            queue = without_prompt(waiting.queued, number)
+            number = min(number, len(queue) - 1)
+        else:
+            queue, number = move_prompt(
+                waiting.queued, number, -1 if command == "queue-up" else 1
+            )
+        self._mark(number if queue else None)
+        self.post_message(QueueEdited(waiting.queued, queue, waiting.paused))
 
     def _older(self) -> bool:
         if not self.editor.navigator.is_first_wrapped_line(self.editor.cursor_location):
@@ -484,7 +551,7 @@ class Prompt(Lines):
         elif queued:
             self._mark(len(queued) - 1)
         else:
-            self._go(self._recall.older(self.editor.text))
+            self._go(self._history.older(self.editor.text))
         return True
 
     def _newer(self) -> bool:
@@ -494,20 +561,21 @@ class Prompt(Lines):
             return True
         if not self.editor.navigator.is_last_wrapped_line(self.editor.cursor_location):
             return False
-        self._go(self._recall.newer())
+        self._go(self._history.newer())
         return True
 
-    def _go(self, recall: Recall | None) -> None:
-        if recall is not None:
-            self._recall = recall
-            self.attaching.put(recall.shown)
+    def _go(self, history: PromptHistory | None) -> None:
+        if history is not None:
+            self._history = history
+            self.attacher.put(history.shown)
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _text_changed(self, event: Message) -> None:
         event.stop()
         self.refresh_completion()
-        if (shell := shell_of(self.editor.document.get_line(0))) != self._shell:
+        shell = shell_of(self.editor.document.get_line(0))
+        if shell != self._shell:
             self._shell = shell
             self.update()
 
@@ -522,10 +590,12 @@ class Prompt(Lines):
 
     def on_resize(self) -> None:
         self.update()
-        self.post_message(self.FactsChanged())  # the completion stands on the upper edge
+        self.post_message(
+            self.FactsChanged()
+        )  # the completion list moves with the prompt
 
     def _queue_rows(self) -> int:
-        """How many waiting prompts are listed."""
+        """The number of rows now available for queued prompts."""
         if self._tall:
             return QUEUE_ROWS
         return 0 if self._marked is None else 1
@@ -545,24 +615,55 @@ class Prompt(Lines):
             self.post_message(self.FactsChanged())
 
     def _show_cursor(self) -> None:
-        """A marked prompt has the one cursor there is."""
-        selects = self.vim is not None and self.vim.selects
-        self.editor.show_cursor = self._active and self._marked is None and not selects
+        """Show the cursor, except while a queued prompt is selected."""
+        self.editor.show_cursor = self._active and self._marked is None
 
     def lines(self, width: int) -> list[list[Span]]:
         look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
-        mode = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
-        title = ("prompt", "muted")
+        title: Spans = (("prompt", "muted"),)
         if self.edited is not None:
-            title = (f"editing prompt {self.edited[1]}", "altered")
-        count = ((waiting_words(waiting), "altered" if waiting.paused else "text"),) if waiting.count else ()
-        top = edge(look, True, (title, *mode), count, width)
+            title = ((f"editing prompt {self.edited[1]}", "altered"),)
+        count = (
+            ((waiting_words(waiting), "altered" if waiting.paused else "text"),)
+            if waiting.count
+            else ()
+        )
+        top = edge(
+            look,
+            True,
+            title,
+            count,
+            width,
+        )
         most = self._queue_rows()
-        asked = self._state.asks_choice
-        queue = queue_rows(waiting, self._marked, look, width, most, asked=asked) if most else []
+        queue: list[list[Span]] = []
+        if most:
+            queue = queue_rows(
+                waiting,
+                self._marked,
+                look,
+                width,
+                most,
+                asks_user=self._state.asks_choice,
+            )
         height = max(self.size.height - 2 - len(queue), 1)
-        text = [sides(look, [(" ❯ ", "accent")] if row == 0 else [], width) for row in range(height)]
-        marks, edits = self._marked is not None, self.edited is not None
-        left, right = frame_words(self._state, marks=marks, edits=edits, shell=self._shell, width=width)
-        return [top, *queue, *text, edge(look, False, left, right, width)]
+        first_row = sides(look, [(" ❯ ", "accent")], width)
+        text_rows = [first_row, *[sides(look, [], width)] * (height - 1)]
+        marks = self._marked is not None
+        edits = self.edited is not None
+        hints, end_hints = frame_hints(
+            self._state, marks=marks, edits=edits, shell=self._shell, width=width
+        )
+        return [
+            top,
+            *queue,
+            *text_rows,
+            edge(
+                look,
+                False,
+                hints,
+                end_hints,
+                width,
+            ),
+        ]

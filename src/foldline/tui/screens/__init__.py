@@ -1,1 +1,4 @@
-"""The screens that are lists, one file each, or one for each of their parts. What they need is handed in."""
+"""The list screens.
+
+Their data and actions are passed to them as arguments.
+"""

@@ -1,44 +1,112 @@
-"""A picture over the chat: in pixels where the terminal is known to draw them, else in half cells.
+"""The Picture screen: shows an image.
 
-In Kitty it is text, as among the lines of the chat; elsewhere `textual-image` draws it. When that is imported
-it asks the terminal what it can, and would take keys for the answer: so it gets a standard output that is no
+`textual-image` draws the image, in pixels if the terminal supports that, otherwise with half-block
+characters. When `textual-image` is imported, it queries the terminal, and would mistake typed keys for the
+reply. Standard output is therefore replaced while the screen is open, so that `textual-image` finds no
 terminal.
 """
 
 import asyncio
+import base64
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
 from io import StringIO
-from typing import Any, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from foldline.frontend.keymap import HELP, ScreenKey, hint_words, table, works
 from foldline.protocol import ImagePart
-from foldline.tui.blocks.pictures import MOST_CELLS, Picture, PicturesBlock, fitted
-from foldline.tui.blocks.view import BlockView
-from foldline.tui.dialogs import open_help
-from foldline.tui.keys.table import HELP, ScreenKey, bindings, hint_words, table, works
-from foldline.tui.panels.frame import Text, hints_row
-from foldline.tui.terminal.app import TerminalApp
-from foldline.tui.terminal.pictures import USUAL, cell_size, unpacked, way_for
+from foldline.tui.keys.bindings import bindings
+from foldline.tui.panels.app_actions import open_help
+from foldline.tui.panels.frame import TextLines, hints_row
+from foldline.tui.terminal.pictures import (
+    NOT_DECODED,
+    USUAL,
+    cell_size,
+    fitted,
+    unpacked,
+    way_for,
+)
+from foldline.tui.textual_private import HookedApp
 
 KEYS: Final = table(
     "picture",
     "Program",
     ScreenKey["PictureScreen"](
-        "next", ("right", "n"), "The next picture.", hint="next", works=lambda now: now.count > 1
+        "next",
+        ("right", "n"),
+        "Shows the next picture.",
+        hint="next",
+        works=lambda now: now.count > 1,
+    ),
+    ScreenKey(
+        "open",
+        ("o",),
+        "Opens the picture in the desktop's viewer.",
+        hint="open in the viewer",
+        title="Open in the viewer",
     ),
     HELP,
-    ScreenKey("close", ("escape", "q", "enter"), "Back to the chat.", hint="close"),
+    ScreenKey("close", ("escape", "q", "enter"), "Closes the screen.", hint="close"),
 )
 
 
+UNREADABLE: Final = "This picture cannot be shown: {error}."
+AN_EXTRA: Final = "To show pictures here, run: pip install 'foldline[pictures]'"
+NO_VIEWER: Final = "There is no desktop to open the picture on"
+OPENED: Final = "Opened in the viewer"
+
+
+class _PictureCommands(StringIO):
+    """A stand-in for standard output, which passes Kitty's picture commands on to the terminal.
+
+    The terminal's driver writes them between two frames.
+    """
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        super().__init__()
+        self._write_command = write
+
+    def write(self, text: str) -> int:
+        if text.startswith("\x1b_G"):
+            self._write_command(text)
+        return len(text)
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    """Return the folder of the opened pictures, which is deleted when Foldline exits."""
+    return TemporaryDirectory(prefix="foldline-")
+
+
+async def open_in_viewer(part: ImagePart) -> str:
+    """Open an image in the desktop's viewer, and return a message for the user."""
+    from foldline.agent.mcp.sign_in import open_on_desktop
+    from foldline.agent.tools.images import media_type
+
+    content = base64.b64decode(part.data)
+    kind = media_type(content)
+    if kind is None:  # the desktop might run a file of another type
+        return UNREADABLE.format(error=NOT_DECODED)
+    file = Path(_folder().name, f"picture.{kind.removeprefix('image/')}")
+    try:
+        await asyncio.to_thread(file.write_bytes, content)
+    except OSError as error:
+        return UNREADABLE.format(error=error)
+    return OPENED if await open_on_desktop(str(file)) else NO_VIEWER
+
+
 class PictureScreen(ModalScreen[None]):
-    """One picture at a time, no larger than it is."""
+    """Shows one image at a time. Images are not enlarged."""
 
     DEFAULT_CSS = """
     PictureScreen { layout: vertical; background: ansi_default; }
@@ -52,9 +120,9 @@ class PictureScreen(ModalScreen[None]):
         self._at = 0
         self._cell = cell_size()
         self._stdout: Any = sys.__stdout__
-        self._words = Text(id="words")
+        self._words = TextLines(id="words")
         self._space = Vertical(id="space")
-        self._hints = Text(id="hints")
+        self._hints = TextLines(id="hints")
 
     @property
     def count(self) -> int:
@@ -66,7 +134,9 @@ class PictureScreen(ModalScreen[None]):
         yield self._hints
 
     def on_mount(self) -> None:
-        sys.__stdout__ = StringIO()  # type: ignore[assignment,misc]
+        driver = cast("HookedApp[Any]", self.app).terminal_driver
+        write = len if driver is None else driver.write
+        sys.__stdout__ = _PictureCommands(write)  # type: ignore[assignment,misc]
 
     def on_unmount(self) -> None:
         sys.__stdout__ = self._stdout  # type: ignore[misc]
@@ -79,36 +149,47 @@ class PictureScreen(ModalScreen[None]):
         return works(KEYS, command, self)
 
     def action_picture(self, command: str) -> None:
-        """One of the keys of the table."""
+        """Run a command from the key table."""
         match command:
             case "next":
                 self._at = (self._at + 1) % self.count
                 self.run_worker(self._show(), exclusive=True)
+            case "open":
+                self.run_worker(self._open(), group="open", exclusive=True)
             case "help":
                 open_help(self.app)
             case "close":
                 self.dismiss(None)
 
+    async def _open(self) -> None:
+        part = self._pictures[self._at]
+        self._words.show([(f" {await open_in_viewer(part)}", "muted")])
+
     async def _show(self) -> None:
         await self._space.remove_children()
+        if find_spec("textual_image") is None:
+            self._words.show([(f" {AN_EXTRA}", "muted")])
+            return
         number = f"{self._at + 1} of {self.count} · " if self.count > 1 else ""
         part = self._pictures[self._at]
         try:
             image = await asyncio.to_thread(unpacked, part.data)
         except ValueError as error:
-            self._words.show([(f" {number}This picture cannot be shown: {error}", "alert")])
+            self._words.show([(f" {number}{UNREADABLE.format(error=error)}", "alert")])
             return
         self._words.show([(f" {number}{image.width}×{image.height}", "muted")])
-        width, height = self._space.size
-        if isinstance(self.app, TerminalApp) and self.app.pictures is not None:
-            room = min(width - 1, MOST_CELLS), height  # a cell is the scrollbar's
-            picture = Picture(hash(part.data), lambda: part, image.size, room=room)
-            blocks = [PicturesBlock((0, 0), (picture,))]
-            shown: Widget = BlockView(blocks, gutter_width=0, margin=0)
-        else:
-            from textual_image import widget
+        from textual_image import widget
 
-            way = way_for(os.environ, knows_cells=self._cell is not None)
-            shown = getattr(widget, f"{'Sixel' if way == 'Sixel' else 'Halfcell'}Image")(image)
-            shown.styles.width, shown.styles.height = fitted(image.size, (width, height), self._cell or USUAL)
+        way = way_for(os.environ, knows_cells=self._cell is not None)
+        shown: Widget
+        match way:
+            case "TGP":
+                shown = widget.TGPImage(image)
+            case "Sixel":
+                shown = widget.SixelImage(image)
+            case "Halfcell":
+                shown = widget.HalfcellImage(image)
+        shown.styles.width, shown.styles.height = fitted(
+            image.size, self._space.size, self._cell or USUAL
+        )
         await self._space.mount(shown)

@@ -1,349 +1,294 @@
-"""Rewind: choose a place, see what going back would do, choose context, files or both, confirm."""
+"""Going back to a prompt, a step or the end of a branch.
 
-from collections.abc import Awaitable, Callable, Sequence
+The user chooses a point, sees the effect, and chooses between context, files and both.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
+from typing import Final, Protocol
 
-from textual.binding import BindingType
-
-from foldline.agent.rewind import FileDiff, Outcome, diffs_since, foresee
-from foldline.context import numbers
-from foldline.context.harmless import clean_line
-from foldline.context.numbers import many
-from foldline.context.rewind_points import FileChange, RewindPoint, rewind_points
-from foldline.protocol import operations
-from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right, piece, row, wrap_spans
-from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
-from foldline.tui.lists.screen import ListScreen
-from foldline.tui.runner import Runner
+from foldline.agent.rewind import FileDiff, RewindPreview, diffs_since, foresee
+from foldline.past.branches import branches
+from foldline.past.rewind_points import FileChange, RewindPoint, rewind_points
+from foldline.protocol import BaseMessage, operations
+from foldline.text import numbers
+from foldline.text.harmless import clean_line
+from foldline.text.numbers import many
+from foldline.text.shorten import first_line
+from foldline.tui.dialogs import result_of
+from foldline.tui.lists.picker import Picker, PickerItem
 from foldline.tui.screens.diff import DiffScreen
-from foldline.tui.textual_private import mode_of
-from foldline.tui.widgets.lines import Line, Rule, boxed, filled
+from foldline.tui.session_window import AgentRunner, HasEditor, SessionWindow
+from foldline.view.projection import Projection
 
-if TYPE_CHECKING:
-    from foldline.tui.chat import ChatScreen
-
-Place = TypeVar("Place")
-What = Literal["both", "context", "files"]
-
-
-KEYS: Final = table(
-    "rewind",
-    "Go back",
-    ScreenKey[None](
-        "both",
-        ("b",),
-        "Goes back to right before the marked place, with the context and the files that write and edit "
-        "changed since. Shows what changes, and asks.",
-        hint="both",
-    ),
-    ScreenKey("context", ("c",), "Only the context goes back. Asks, too.", hint="context"),
-    ScreenKey("files", ("f",), "Only the files go back. Asks, too.", hint="files"),
-    ScreenKey("diff", ("d",), "What changed in the files since the marked place.", hint="changes"),
-    ScreenKey(
-        "overwrite",
-        ("o",),
-        "Puts back, too, what somebody else changed since; /undo has it. Again: keeps them.",
-        hint="overwrite, too",
-    ),
-    ScreenKey(
-        "go",
-        ("ctrl+s",),
-        "Confirms the question, as Enter does once it has been there for a second; no letter does, for it "
-        "may be typed ahead. The prompt is then in the editor again. /undo takes it back.",
-    ),
-    *moves("place"),
-    "List",
-    ScreenKey("steps", ("s", "enter"), "Lists the steps within the turns, or hides them.", hint="steps"),
-    HELP,
-    "Program",
-    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="close"),
-)
-
-_NOTHING: Final = " There is nothing to rewind to; /tree shows every turn."
-DETAILS: Final = 7
-"""Lines below the list, frame apart, where there is room for them."""
-_LEAST_ROWS: Final = 6
-"""Lines that are not for details, however low the terminal: frame, rule, and three of the list."""
+TITLE: Final = "Go back to …"
+NO_POINTS: Final = "There is nothing to go back to yet."
+QUESTION: Final = "Go back to {point}?"
+STAY: Final = "No"
+BOTH: Final = "Restore the context and the files"
+CONTEXT: Final = "Restore only the context"
+FILES: Final = "Restore only the files"
+CHANGES: Final = "Show the file changes"
+STEPS: Final = "Choose a step within this turn"
+STEPS_OF: Final = "Steps after {point}"
+LOOKING: Final = "Checking the files …"
+UNDO_RESTORES: Final = "You can undo this with /undo."
+NO_TEXT: Final = "(no text)"
+START: Final = "the start of the session"
+BY_OTHERS: Final = "changed by another program"
+COMPACTIONS_UNDONE: Final = "compactions after this point are undone"
+CHANGED_SINCE: Final = "Changed since {point}"
 _FILES: Final = 4
-"""Files named there."""
-_WITH: Final[dict[What, str]] = {
-    "both": "with context and files",
-    "context": "with the context",
-    "files": "with the files",
-}
+"""Maximum number of files that are named in an effect."""
 
 
-class PlacesScreen(ListScreen[operations.Rewind | None, Place]):
-    """Places to go to. Gives back what was chosen, or None; nothing happens before that."""
+@dataclass(frozen=True, slots=True)
+class BranchEnd:
+    """The end of another branch, or of a turn without a checkpoint."""
 
-    go, going = "Go back", "going back"
-    """What this is called."""
+    index: int
+    """Index of the last entry that affects the view.
 
-    def __init__(
-        self, rows: Sequence[Place], foresee: Callable[[operations.Rewind], Awaitable[Outcome]]
-    ) -> None:
-        """`foresee` finds out what going there would do."""
-        super().__init__(rows)
-        self._foresee = foresee
-        self.outcome: Outcome | None = None
-        """None until the files were looked at."""
-        self.overwrite = False
-        """Whether what others changed is put back as well."""
-        self.wanted: operations.Rewind | None = None
-        """What the question is about, while there is one."""
+    The session goes back to this entry.
+    """
+    label: str
+    """The first words of the last prompt. `START` if there is no prompt yet."""
+    at: datetime | None
 
-    def going_to(self, place: Place) -> operations.Rewind | None:
-        """What goes to this place; None where it is here."""
-        raise NotImplementedError
 
-    def named(self, place: Place, room: int) -> str:
-        """`right before “Make it faster”`, where words have so much room."""
-        raise NotImplementedError
+Point = RewindPoint | BranchEnd
 
-    def on_mount(self) -> None:
-        self.moved()
 
-    def moved(self) -> None:
-        self.outcome, self.overwrite = None, False
-        asked = None if self.row is None else self.going_to(self.row)
-        if asked is not None and self.is_running:
-            # The function and not what it gives: where it is overtaken at once, nothing was begun.
-            self.run_worker(partial(self._look, self.row, asked), group="look", exclusive=True)  # type: ignore[arg-type]
+def branch_ends(projection: Projection, *, every_turn: bool) -> Iterator[BranchEnd]:
+    """Yield the ends of all branches except the current one.
 
-    async def _look(self, place: Place, asked: operations.Rewind) -> None:
-        outcome = await self._foresee(asked)
-        if self.row is place:
-            self.outcome = outcome
-            self.update()
+    With `every_turn`, the ends of all other turns are also included.
+    """
+    tree = branches(projection)
+    current = tree.current_turns()
+    for turn in tree.turns:
+        is_end = turn not in current and not turn.children
+        if (is_end or every_turn) and turn is not tree.now and turn.moment >= 0:
+            prompt = projection.entry(turn.start) if turn.start >= 0 else None
+            label = (
+                first_line(prompt.text) if isinstance(prompt, BaseMessage) else START
+            )
+            yield BranchEnd(turn.moment, label, prompt.at if prompt else None)
 
-    def can(self, what: What) -> bool:
-        """Whether going back with this would change anything."""
-        known = self.outcome
-        if known is None:
-            return False
-        files = bool(known.changing or (self.overwrite and known.conflicts))
-        return what == "context" or files
 
-    def works_now(self, command: str) -> bool:
-        match command:
-            case "go":
-                return self.question is not None
-            case "both" | "context" | "files":
-                return self.can(command)
-            case "overwrite":
-                return self.outcome is not None and bool(self.outcome.conflicts)
-            case _:
-                return True
+Foresee = Callable[[operations.Rewind], Awaitable[RewindPreview]]
+"""Previews the outcome of an operation."""
+Diffs = Callable[[int], Awaitable[Sequence[FileDiff]]]
+"""Takes an entry's index, and returns the file changes since that entry."""
 
-    def act(self, command: str) -> None:
-        match command:
-            case "both" | "context" | "files" if self.row is not None and self.outcome is not None:
-                conflicts = tuple(change.path for change in self.outcome.conflicts) if self.overwrite else ()
-                what = {"context": command != "files", "files": command != "context", "overwrite": conflicts}
-                asked = self.going_to(self.row)
-                self.wanted = None if asked is None else asked.model_copy(update=what)
-                self.confirm(
-                    f"{self.go} {_WITH[command]}", "go", partial(self.dismiss, self.wanted), self.go.lower()
-                )
-            case "overwrite":
-                self.overwrite = not self.overwrite
-        self.update()
 
-    def word(self, key: ScreenKey[Any]) -> str:
-        return "keep them" if key.id == "overwrite" and self.overwrite else key.hint
+@dataclass(frozen=True, slots=True)
+class RewindDialog:
+    """Lets the user choose how to go back. The result is the confirmed operation, or None."""
 
-    # --- drawing ----------------------------------------------------------------------------------------
+    chat: SessionWindow
+    points: Sequence[Point]
+    """Prompts, steps and ends of branches, newest first."""
+    foresee: Foresee
+    diffs: Diffs
 
-    def draw_places(
-        self, title: str, line: Callable[[Place, bool], Line], width: int, height: int
-    ) -> list[Line]:
-        """The question, or the list with what going to the marked place does below it."""
-        if self.question is not None and self.outcome is not None and self.row is not None:
-            return self._question(self.question.sentence, self.outcome, self.row, width, height)
-        below = min(DETAILS, max(height - _LEAST_ROWS, 1))
-        body: list[Line | Rule] = [
-            *self.row_lines(max(height - below - 3, 1), 1, line),
-            Rule(((f"what {self.going} does", "muted"),)),
-            *self._details(width - 2, below),
+    async def choose(self) -> operations.Rewind | None:
+        points = [point for point in self.points if not is_step(point)]
+        return await self._choose_among(TITLE, points)
+
+    async def _choose_among(
+        self, title: str, points: Sequence[Point]
+    ) -> operations.Rewind | None:
+        """Let the user choose one of these points, and confirm it. Esc goes back a step."""
+        by_id = {str(at): point for at, point in enumerate(points)}
+        items = [_item(id, point) for id, point in by_id.items()]
+        marked = None
+        while True:
+            picker = Picker(title, items, marked=marked, empty=NO_POINTS)
+            marked = await result_of(self.chat, picker)
+            if marked is None:
+                return None
+            operation = await self._confirm(by_id[marked])
+            if operation is not None:
+                return operation
+
+    async def _confirm(self, point: Point) -> operations.Rewind | None:
+        """Show the effect of going back to a point, and ask how to go back."""
+        operation = operation_to(point)
+        self.chat.remark(LOOKING)
+        outcome = await self.foresee(operation)
+        self.chat.remark("")
+        steps = self._steps_of(point)
+        answers = [*_answers(point, outcome, has_steps=bool(steps))]
+        question = QUESTION.format(point=describe(point))
+        while True:
+            match await result_of(self.chat, Picker(question, answers)):
+                case "both":
+                    return operation.model_copy(update={"files": True})
+                case "context":
+                    return operation
+                case "files":
+                    only_files = {"context": False, "files": True}
+                    return operation.model_copy(update=only_files)
+                case "changes":
+                    title = CHANGED_SINCE.format(point=describe(point))
+                    screen = DiffScreen(title, await self.diffs(point.index))
+                    await result_of(self.chat, screen)
+                case "steps":
+                    title = STEPS_OF.format(point=describe(point))
+                    return await self._choose_among(title, steps)
+                case _:
+                    return None
+
+    def _steps_of(self, point: Point) -> Sequence[Point]:
+        """Return the steps within a turn."""
+        if isinstance(point, BranchEnd) or is_step(point):
+            return ()
+        later = [
+            other.index
+            for other in self.points
+            if not is_step(other) and other.index > point.index
         ]
-        head: Spans = ((title, "text bold"),)
-        return boxed(width, head, f"{self.at + 1} of {len(self.rows)}", body, *self.foot(width, ("Enter",)))
-
-    def _question(self, asks: str, outcome: Outcome, place: Place, width: int, height: int) -> list[Line]:
-        """What is to change, all of it as far as there is room, and the keys that answer."""
-        where = self.named(place, max(width // 2, 8))
-        context: list[Line] = [[(" context  ", "muted"), ("stays as it is", "text")]]
-        files: list[Line] = [[(" files    ", "muted"), ("stay as they are", "text")]]
-        if self.wanted is not None and self.wanted.context:
-            context = _context_lines(outcome, width - 2)
-        if self.wanted is not None and self.wanted.files:
-            files = self._file_lines(outcome, width - 2, max(height - 5 - len(context), 1))
-        body = [
-            *filled([[], *context, *files], height - 3),
-            [(" /undo takes it back.", "muted")],
+        end = min(later, default=math.inf)
+        return [
+            step
+            for step in self.points
+            if is_step(step) and point.index < step.index < end
         ]
-        title = (("? ", "altered"), (cut_right(f"{asks} to {where}?", width - 8), "text bold"))
-        return boxed(width, title, "", body, *self.foot(width))
-
-    def _details(self, width: int, height: int) -> list[Line]:
-        """Exactly `height` lines: context and files."""
-        lines: list[Line] = [[(" nothing: you are here", "muted")]]
-        if self.row is not None and self.going_to(self.row) is not None:
-            lines = [[(" looking at the files …", "muted")]]
-            if self.outcome is not None:
-                context = _context_lines(self.outcome, width)
-                lines = [*context, *self._file_lines(self.outcome, width, _FILES)]
-        return filled(lines, height)
-
-    def _file_lines(self, outcome: Outcome, width: int, most: int) -> list[Line]:
-        if not outcome.files:
-            return [[(" files    ", "muted"), ("unchanged", "muted")]]
-        loud = ("conflict", "unreadable")
-        shown = sorted(outcome.files, key=lambda change: change.kind not in loud)
-        lines = [_file_line(change, self.overwrite, width) for change in shown[:most]]
-        lines[0][0] = (" files    ", "muted")
-        if len(shown) > most:
-            lines.append([("          ", ""), (f"and {len(shown) - most} more", "muted")])
-        return lines
 
 
-class RewindScreen(PlacesScreen[RewindPoint]):
-    """The prompts and steps that the session came by."""
-
-    KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
-
-    def __init__(
-        self,
-        places: Sequence[RewindPoint],
-        foresee: Callable[[operations.Rewind], Awaitable[Outcome]],
-        diffs: Callable[[int], Awaitable[Sequence[FileDiff]]],
-    ) -> None:
-        """`places`: newest first. `diffs` finds out what changed in files since an entry."""
-        super().__init__([place for place in places if place.kind == "turn"], foresee)
-        self.places = places
-        self._diffs = diffs
-        self.steps = False
-        """Whether the steps within the turns are listed, too."""
-
-    def height_wanted(self) -> int:
-        return max(min(len(self.places) + DETAILS + 3, 30), DETAILS + 6) if self.places else 3
-
-    def going_to(self, place: RewindPoint) -> operations.Rewind:
-        return operations.Rewind(checkpoint=place.id)
-
-    def named(self, place: RewindPoint, room: int) -> str:
-        label = cut_right(clean_line(place.label) or "(no words)", room)
-        return f"right before “{label}”" if place.kind == "turn" else f"right after {label}"
-
-    def works_now(self, command: str) -> bool:
-        match command:
-            case "diff":
-                return self.outcome is not None and bool(self.outcome.files)
-            case "steps":
-                return any(place.kind == "step" for place in self.places)
-            case _:
-                return super().works_now(command)
-
-    def act(self, command: str) -> None:
-        match command:
-            case "diff" if self.row is not None:
-                self.run_worker(self._show_diffs(self.row), group="diff", exclusive=True)
-            case "steps":
-                self.toggle_steps()
-        super().act(command)
-
-    async def _show_diffs(self, place: RewindPoint) -> None:
-        where = "before" if place.kind == "turn" else "after"
-        files = await self._diffs(place.index)
-        # Another session may be on the screen by now.
-        self.app.push_screen(DiffScreen(f"Changed since {where} “{place.label}”", files), mode=mode_of(self))
-
-    def toggle_steps(self) -> None:
-        """List the steps, or not; a mark on a step goes to the place of its turn."""
-        before = self.row
-        self.steps = not self.steps
-        self.rows = [place for place in self.places if self.steps or place.kind == "turn"]
-        if before is not None:
-            here = (at for at, place in enumerate(self.rows) if place.index <= before.index)
-            self.at = next(here, 0)
-            if self.row is not before:
-                self.moved()
-
-    def word(self, key: ScreenKey[Any]) -> str:
-        return "hide steps" if key.id == "steps" and self.steps else super().word(key)
-
-    def draw(self, width: int, height: int) -> list[Line]:
-        title = "Rewind to right before …"
-        if not self.rows:
-            nothing = filled([[(_NOTHING, "muted")]], height - 2)
-            return boxed(width, ((title, "text bold"),), "", nothing, *self.foot(width))
-        return self.draw_places(title, partial(self._place_line, width=width - 2), width, height)
-
-    def _place_line(self, place: RewindPoint, marked: bool, width: int) -> Line:
-        is_turn = place.kind == "turn"
-        left = [
-            piece("▶" if marked else " ", "accent", gap=0),
-            piece("❯ " if is_turn else "  after ", "accent" if is_turn else "muted", gap=1),
-            piece(clean_line(place.label) or "(no words)", gap=0, cut="right"),
-        ]
-        right = [piece(f"{many(place.changes, 'file')} since", "muted", rank=1)] if place.changes else []
-        if place.at is not None:
-            right.append(piece(place.at.astimezone().strftime("%H:%M"), "muted"))
-        return row(left, right, width)
+def _answers(
+    point: Point, outcome: RewindPreview, *, has_steps: bool
+) -> Iterator[PickerItem]:
+    """Yield the ways of going back that change something, and their effects."""
+    context = f"context: {context_effect(outcome)}"
+    files = list(file_effects(outcome))
+    undo = (UNDO_RESTORES,)
+    yield PickerItem("stay", STAY, detail="\n".join((context, *files)))
+    if outcome.changing:
+        yield PickerItem("both", BOTH, detail="\n".join((context, *files, *undo)))
+    yield PickerItem("context", CONTEXT, detail="\n".join((context, *undo)))
+    if outcome.changing:
+        yield PickerItem("files", FILES, detail="\n".join((*files, *undo)))
+    if outcome.files and not isinstance(point, BranchEnd):
+        yield PickerItem("changes", CHANGES)
+    if has_steps:
+        yield PickerItem("steps", STEPS)
 
 
-def _context_lines(outcome: Outcome, width: int) -> list[Line]:
-    items = f"{many(outcome.items, 'item')} {'leaves' if outcome.items == 1 else 'leave'} the view"
+def is_step(point: Point) -> bool:
+    return isinstance(point, RewindPoint) and point.kind == "step"
+
+
+def operation_to(point: Point) -> operations.Rewind:
+    """Return the operation that goes back to a point."""
+    if isinstance(point, BranchEnd):
+        return operations.Rewind(moment=point.index)
+    return operations.Rewind(checkpoint=point.id)
+
+
+def describe(point: Point) -> str:
+    """Describe a point, for example `before “Make it faster”`."""
+    label = clean_line(point.label) or NO_TEXT
+    if point.label == START:
+        return START
+    if isinstance(point, BranchEnd):
+        return f"the end of “{label}”"
+    return f"after {label}" if is_step(point) else f"before “{label}”"
+
+
+def _item(id: str, point: Point) -> PickerItem:
+    """Return an item, for example `before ❯ Make it faster        2 files since  14:02`."""
+    place = "before ❯ "
+    if isinstance(point, BranchEnd):
+        place = " " * 9 if point.label == START else "end of ⑂ "
+    elif is_step(point):
+        place = "  after  "
+    changes = ""
+    if isinstance(point, RewindPoint) and point.changes:
+        changes = f"{many(point.changes, 'file')} since"
+    time = "" if point.at is None else point.at.astimezone().strftime("%H:%M")
+    return PickerItem(id, f"{place}{point.label or NO_TEXT}", changes, time)
+
+
+def context_effect(outcome: RewindPreview) -> str:
+    """Describe the effect on the context, with its sizes and the removed items."""
     if outcome.items < 0:
-        items = "what was compacted since is there again"
-    if outcome.prompts:
-        items += f", {many(outcome.prompts, 'prompt')} among them"
-    if outcome.come:
-        items += f", {many(outcome.come, 'item')} {'comes' if outcome.come == 1 else 'come'} back"
+        items = COMPACTIONS_UNDONE
+        if outcome.prompts:
+            items += f"; {many(outcome.prompts, 'prompt')} removed"
+    else:
+        items = f"{many(outcome.items, 'item')} removed"
+        if outcome.prompts:
+            items += f", {outcome.prompts} of them {'a prompt' if outcome.prompts == 1 else 'prompts'}"
+    if outcome.returning:
+        items += f", {many(outcome.returning, 'item')} restored"
     before = numbers.tokens(outcome.before.tokens, estimated=outcome.before.estimated)
     after = numbers.tokens(outcome.after.tokens, estimated=outcome.after.estimated)
-    sizes = f"{before} → {after} tokens"
-    name: Span = (" context  ", "muted")
-    wrapped = wrap_spans([(sizes, "text"), (f", {items}", "muted")], width - len(name[0]))
-    return [[(" " * len(name[0]), "") if at else name, *line] for at, line in enumerate(wrapped)]
+    return f"{before} → {after} tokens, {items}"
 
 
-def _file_line(change: FileChange, overwrite: bool, width: int) -> Line:
-    words, style = _fate(change, overwrite)
-    room = max(width - 13 - len(words), 8)
-    return [("          ", ""), (cut_left(clean_line(change.path), room), "text"), (f"  {words}", style)]
+def file_effects(outcome: RewindPreview) -> Iterator[str]:
+    """Yield a line for each file, files that are kept first."""
+    important = ("conflict", "unreadable")
+    shown = sorted(outcome.files, key=lambda change: change.kind not in important)
+    for change in shown[:_FILES]:
+        yield f"{clean_line(change.path)}  {_file_effect(change)}"
+    if len(shown) > _FILES:
+        yield f"and {len(shown) - _FILES} more"
+    if not shown:
+        yield "files: unchanged"
 
 
-def _fate(change: FileChange, overwrite: bool) -> tuple[str, str]:
+def _file_effect(change: FileChange) -> str:
     match change.kind:
         case "write":
-            return "is put back", "muted"
+            return "restored"
         case "remove":
-            return "is removed again", "muted"
-        case "conflict" if overwrite:
-            return f"is {'removed' if change.target is None else 'overwritten'}, /undo has it", "alert"
-        case "conflict":
-            return f"! {change.why or 'changed by somebody else'}: stays", "alert"
+            return "removed again"
         case _:
-            return cut_right(f"! stays: {clean_line(change.why)}", 40), "alert"
+            return f"! kept: {change.why or BY_OTHERS}"
 
 
-def open_rewind(chat: "ChatScreen", runner: Runner) -> None:
-    """Show the places. The prompt of a turn that the context left comes back to the editor."""
+class RewindPrompt(HasEditor, Protocol):
+    """The chat's prompt, into which a removed prompt is put back."""
+
+    def give_back(self, text: str) -> bool: ...
+
+
+class RewindWindow(SessionWindow, Protocol):
+    """The chat window that opens the screen."""
+
+    @property
+    def prompt(self) -> RewindPrompt: ...
+
+
+def open_rewind(chat: RewindWindow, runner: AgentRunner) -> None:
+    """Let the user go back.
+
+    After a rewind, the removed prompt is put back into the editor.
+    """
     state = runner.agent.state
-    places = rewind_points(state.projection)
+    points = rewind_points(state.projection)
+    ends = branch_ends(state.projection, every_turn=not points)
+    listed: list[Point] = [*points, *ends]
+    listed.sort(key=lambda point: point.index, reverse=True)
+    dialog = RewindDialog(
+        chat, listed, partial(foresee, state), partial(diffs_since, state)
+    )
 
-    def go(asked: operations.Rewind | None) -> None:
-        if asked is not None:
-            chat.run_worker(carry_out(asked), group="rewind")
-
-    async def carry_out(asked: operations.Rewind) -> None:
-        place = next(place for place in places if place.id == asked.checkpoint)
+    async def run() -> None:
+        operation = await dialog.choose()
+        if operation is None:
+            return
+        prompts = {point.id: point.prompt for point in points}
+        prompt = prompts.get(operation.checkpoint, "")
         executor = runner.agent.executor
-        finished = await executor.wait_for(executor.submit(asked))
-        if finished.outcome == "done" and asked.context and place.prompt:
-            chat.prompt.give_back(place.prompt)
+        finished = await executor.wait_for(executor.submit(operation))
+        if finished.outcome == "done" and operation.context and prompt:
+            chat.prompt.give_back(prompt)
 
-    chat.push_screen(RewindScreen(places, partial(foresee, state), partial(diffs_since, state)), go)
+    chat.run_worker(run(), group="rewind", exclusive=True)

@@ -1,12 +1,11 @@
-"""Settings: every setting, who set it, and another value, written beside the event loop; and /settings."""
+"""The Settings screen: lists all settings with their origins, and changes them."""
 
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from textual import on
 from textual.widgets import Input
@@ -15,44 +14,44 @@ from foldline.agent.agent import at_rest, retune
 from foldline.agent.layers import config_file, dotted
 from foldline.agent.settings import DEFAULT, Settings, load_settings
 from foldline.agent.settings_edit import change, in_toml, own_values, shown, unset_words
+from foldline.agent.settings_schema import ADVANCED, LABELS, allowed, choices_of
 from foldline.agent.settings_schema import KEYS as SETTINGS
-from foldline.agent.settings_schema import LABELS, allowed, choices_of
 from foldline.compaction.registry import BUILT_IN
-from foldline.context.harmless import clean_line
-from foldline.context.numbers import tokens
+from foldline.frontend.runner import Runner
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
-from foldline.tui.blocks.cells import Piece, Span, crop, cut_left, piece, row, wrap_spans
+from foldline.text.numbers import tokens
 from foldline.tui.dialogs import pick_theme
-from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
-from foldline.tui.lists.picker import Choice, Picker, ranked
-from foldline.tui.lists.screen import Field, ListScreen
+from foldline.tui.lists.line import LineDialog
+from foldline.tui.lists.picker import Picker, PickerItem
 from foldline.tui.prompting.completion import arguments
-from foldline.tui.runner import Runner
 from foldline.tui.themes import own_themes
-from foldline.tui.widgets.lines import Line, Rule, boxed, filled
 
 if TYPE_CHECKING:
-    from foldline.tui.open_session import OpenSession
+    from foldline.tui.base_app import BaseApp
+    from foldline.tui.session_window import SessionWindow
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, as it is in force and as the user's own file has it."""
+    """A setting with its current value and the value in the user's file."""
 
     key: str
     value: str
-    """In force, as a settings file says it; empty where none is."""
+    """Current value as written in a settings file.
+
+    Empty if the setting is not set.
+    """
     origin: str
-    """Who set it; empty where nobody did."""
+    """The file or environment variable that set the value, or an empty string."""
     own: str | None
-    """What the user's file says; None where nothing."""
+    """Value in the user's file, or None."""
     choices: tuple[str, ...] = ()
-    """The values it may have, where they are listed."""
+    """Allowed values, if there is a fixed list."""
     is_overruled: bool = False
-    """Whether somebody goes before the user's file."""
+    """Whether another origin overrides the value in the user's file."""
     derived: tuple[str, str] = ("", "")
-    """What is in force where nothing is set, or only a share, and where that comes from."""
+    """The value that the session derives, and its source."""
 
     @property
     def label(self) -> str:
@@ -60,7 +59,7 @@ class Setting:
 
     @property
     def in_force(self) -> str:
-        """The value as it is shown: `12.3k`, `75% = 12.3k`, `none`."""
+        """The displayed value, such as `12.3k`, `75% = 12.3k` or `none`."""
         derived = self.derived[0]
         if self.value and derived and self.value.endswith("%"):
             return f"{self.value} = {derived}"
@@ -68,12 +67,14 @@ class Setting:
 
     @property
     def source(self) -> str:
-        """Who set it, of a file the name; else what its value is derived from."""
+        """The file name of the origin, or the source of the derived value."""
         return self.origin.rpartition("/")[2] or ("" if self.value else self.derived[1])
 
     @property
     def meaning(self) -> str:
-        return (SETTINGS[self.key].description or "").replace("\n", " ").replace("`", "")
+        return (
+            (SETTINGS[self.key].description or "").replace("\n", " ").replace("`", "")
+        )
 
 
 def list_settings(
@@ -82,14 +83,17 @@ def list_settings(
     themes: Sequence[str],
     derived: Mapping[str, tuple[str, str]] | None = None,
 ) -> tuple[Setting, ...]:
-    """All settings, with what the session derives. What is set for one model, provider or tool server is said
-    by `foldline config`.
+    """Return all settings, the advanced ones last.
+
+    `derived` contains (value, source) for each value that a session derives.
+
+    Only `foldline config` shows settings of a single model, provider or tool server.
 
     Raises:
         FoldlineError: the user's file cannot be read.
     """
     own = {dotted(names): shown(value) for names, value in own_values(environ).items()}
-    listed = {"theme": tuple(themes), "compaction.strategy": tuple(BUILT_IN)}
+    choices = {"theme": tuple(themes), "compaction.strategy": tuple(BUILT_IN)}
     values = now.values()
 
     def setting(key: str) -> Setting:
@@ -99,299 +103,313 @@ def list_settings(
             value=shown(values.get(key)),
             origin="" if origin == DEFAULT else with_tilde(origin),
             own=own.get(key),
-            choices=listed.get(key) or choices_of(SETTINGS[key]),
+            choices=choices.get(key) or choices_of(SETTINGS[key]),
             is_overruled=origin not in (DEFAULT, str(config_file(environ))),
             derived=(derived or {}).get(key, ("", "")),
         )
 
-    return tuple(map(setting, SETTINGS))
+    return tuple(map(setting, sorted(SETTINGS, key=ADVANCED.__contains__)))
 
 
-KEYS: Final = table(
-    "settings",
-    "Setting",
-    ScreenKey[None](
-        "change",
-        ("enter",),
-        "Another value: one of a list, or a field to type it in. It is kept in your config.toml, with "
-        "everything else in that file as it is.",
-        hint="change",
-    ),
-    ScreenKey("reset", ("ctrl+r",), "Takes the value out of your config.toml.", hint="reset"),
-    *moves("setting", letters=False, home=("ctrl+home",), end=("ctrl+end",)),
-    replace(HELP, shown="F1"),
-    ScreenKey("close", ("escape",), "Leaves the value as it is, else closes.", hint="close"),
-)
+TITLE: Final = "Settings"
+UNFOLD: Final = "Advanced settings"
+UNFOLD_NOTE: Final = "{count} more; a search also finds them"
+NO_SETTINGS: Final = "The settings cannot be read."
+VALUE_HINT: Final = "Leave empty to reset."
+VALUES: Final = "Values: {values}."
+DEFAULT_VALUE: Final = "Default: {value}."
+NOT_SET: Final = "Not set: the default is used."
+DERIVED: Final = "Not set: {value}, {source}."
+SET_BY: Final = "Set by {origin}."
+OVERRULED: Final = "! {origin} overrides {file}."
 
 
-class SettingsScreen(ListScreen[None, Setting]):
-    """What is changed counts as soon as it is written down; the screen shows what is in force then."""
+class SettingsKeeper(Protocol):
+    """Reads and writes settings. Its methods raise FoldlineError if they fail."""
 
-    KEYS = KEYS
-    BINDINGS = bindings(KEYS, "list")
+    @property
+    def file(self) -> str:
+        """The displayed path of the user's settings file."""
 
-    def __init__(self, keeper: "OwnSettings", query: str = "") -> None:
-        """`keeper`: reads the settings, and writes them down."""
-        self.query_field = Field("settings-query", "type to find a setting")
-        self.entry = Field("settings-entry", "empty: reset")
-        super().__init__((), (self.query_field, self.entry))
+    def read(self) -> tuple[Setting, ...]: ...
+
+    async def keep(self, key: str, text: str | None) -> str:
+        """Write a setting, or remove it if `text` is None. Return a message."""
+
+    def choose(self, setting: Setting, chosen: Callable[[str | None], None]) -> None:
+        """Open a list of values."""
+
+
+class SettingsScreen(Picker):
+    """The list of settings. A change is written at once."""
+
+    def __init__(self, keeper: SettingsKeeper, query: str = "") -> None:
+        """Create the screen. `query` is the initial search."""
+        super().__init__(
+            TITLE,
+            (),
+            on_take=self._change,
+            on_remove=self._reset,
+            take_word="change",
+            remove_word="reset",
+            empty=NO_SETTINGS,
+        )
         self._keeper = keeper
-        self.settings: tuple[Setting, ...] = ()
-        self.typing = False
-        """Whether a value is being typed."""
-        self.said: Span = ("", "")
-        """What became of the last change, or why it was not kept."""
-        self.query_field.value = query
-
-    def field(self) -> Field:
-        return self.entry if self.typing else self.query_field
+        self.settings: dict[str, Setting] = {}
+        self.shows_advanced = False
+        self._find.value = query
 
     def on_screen_resume(self) -> None:
-        """It is open, or a screen above is closed, which may have changed something."""
+        """Refresh the list.
+
+        The screen that was in front may have changed settings.
+        """
         self._refresh()
 
     def _refresh(self) -> None:
-        """Show the settings as they are now; of files that cannot be read, as they were before."""
-        try:
-            self.settings = self._keeper.read()
-        except FoldlineError as failure:
-            self._refused(failure)
-        self.show_rows(self._found(), lambda one, other: one.key == other.key)
+        """Read the settings again.
 
-    def _found(self) -> list[Setting]:
-        """Those that hold what is looked for, best first."""
-        by_key = {each.key: each for each in self.settings}
-        choices = [
-            Choice(key, each.label, f"{key} {each.value} {each.origin} {each.meaning}")
-            for key, each in by_key.items()
+        If a file cannot be read, the old list is kept.
+        """
+        try:
+            self.settings = {setting.key: setting for setting in self._keeper.read()}
+        except FoldlineError as failure:
+            self._show_error(failure)
+        self.offer(self._items())
+
+    def _items(self) -> Iterator[PickerItem]:
+        """Yield the items to choose from.
+
+        Without a search, advanced settings are left out until the user unfolds them, unless they are set.
+        """
+        shows_all = self.shows_advanced or bool(self._find.value)
+        shown = [
+            setting
+            for setting in self.settings.values()
+            if shows_all or setting.origin or setting.key not in ADVANCED
         ]
-        return [by_key[each.choice.id] for each in ranked(self.query_field.value, choices)]
+        yield from map(self._item, shown)
+        if not shows_all:
+            note = UNFOLD_NOTE.format(count=len(self.settings) - len(shown))
+            yield PickerItem(UNFOLD, UNFOLD, note)
 
-    @on(Input.Changed, "#settings-query")
-    def _searched(self, event: Input.Changed) -> None:
-        event.stop()
-        self.show_rows(self._found())
-        self.move_to(0)
+    @on(Input.Changed)
+    def _offer_all_to_a_search(self) -> None:
+        self.offer(self._items())
 
-    @on(Field.Done)
-    def _entered(self, event: Field.Done) -> None:
-        event.stop()
-        self.action_list("change")
-
-    def move_to(self, at: int) -> None:
-        self.said = ("", "")
-        super().move_to(at)
-
-    def _refused(self, failure: FoldlineError) -> None:
-        self.said = (f"! {failure}", "alert")
-        self.update()
-
-    def leave(self) -> None:
-        if self.typing:
-            self._type(None)
-        else:
-            self.dismiss(None)
-
-    # --- changing ---------------------------------------------------------------------------------------
-
-    def works_now(self, command: str) -> bool:
-        if command == "reset":
-            return not self.typing and self.row is not None and self.row.own is not None
-        return not self.typing or command in ("change", "help", "close")
-
-    def act(self, command: str) -> None:
-        setting = self.row
-        if setting is None:
-            return
-        if command == "reset":
-            self._keep(setting, None)
-        elif self.typing:
-            self._keep(setting, self.entry.value.strip() or None)
-        elif setting.choices or setting.key in ("model", "provider"):
-            try:
-                self._keeper.choose(setting, lambda text: None if text is None else self._keep(setting, text))
-            except FoldlineError as failure:
-                self._refused(failure)
-        else:
-            self._type(setting.value if setting.own is None else setting.own)
-
-    def _type(self, text: str | None, said: str = "") -> None:
-        """Open the field with this value; None closes it."""
-        self.typing, self.said = text is not None, (said, "text")
-        self.entry.value = text or ""
-        self.entry.cursor_position = len(self.entry.value)
-        self.update()
-
-    def _keep(self, setting: Setting, text: str | None) -> None:
-        self.run_worker(self._kept(setting.key, text), group="keep")
-
-    async def _kept(self, key: str, text: str | None) -> None:
-        try:
-            said = await self._keeper.keep(key, text)
-        except FoldlineError as failure:
-            self._refused(failure)
-        else:
-            self._type(None, said)
-            self._refresh()
-
-    # --- drawing ----------------------------------------------------------------------------------------
-
-    def draw(self, width: int, height: int) -> list[Line]:
-        setting = self.row
-        rule, details = Rule(), list[Line]()
-        if setting is not None:
-            rule = Rule(((setting.label, "text bold"), (f"  {setting.key}", "muted")))
-            details = self._details(setting, width - 4)
-        below = 6 if height >= 20 else max(3, min(len(details), height - 5))
-        if setting is not None and len(details) > below:
-            details = self._details(setting, width - 4, flowing=True)
-        if len(details) > below:  # the cut is seen
-            details[below - 1] = crop([*details[below - 1], *details[below]], width - 4)
-        details = [[(" ", ""), *line] for line in details]
-        column = min(max(map(len, LABELS.values())), width // 2 - 4)
-        draw = partial(_row_line, column=column, width=width - 2)
-        rows = self.row_lines(max(height - 4 - below, 1), 2, draw, [[("   No setting holds that.", "muted")]])
-        body: list[Line | Rule] = [[(" ❯ ", "accent")], *rows, rule, *filled(details, below)]
-        title = (
-            ("Settings", "text bold"),
-            (f" ▸ {setting.label}" if setting and self.typing else "", "text"),
+    def _item(self, setting: Setting) -> PickerItem:
+        return PickerItem(
+            setting.key,
+            setting.label,
+            setting.in_force,
+            setting.source,
+            "\n".join(_description(setting, self._keeper.file)),
         )
-        count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
-        return boxed(width, title, count, body, *self.foot(width))
 
-    def _details(self, setting: Setting, width: int, *, flowing: bool = False) -> list[Line]:
-        """What became of a change, what goes before it, what the setting means, what it may be, who set it;
-        `flowing` without a new line for each, nor what Enter lists."""
-        declared = SETTINGS[setting.key]
-        may_be = f"one of {len(setting.choices)}" if setting.key == "theme" else allowed(declared)
-        default = shown(declared.default) or unset_words(setting.key)
-        derived, source = setting.derived
-        takes = f"Takes {may_be}. Default: {default}."
-        who = f"Not set: {derived}, {source}." if derived and source else "Not set: the default holds."
-        if setting.origin:
-            who = f"Set by {setting.origin}."
-        overruled = f"! {setting.origin} goes before {self._keeper.file}." if setting.is_overruled else ""
-        spans = [
-            self.said,
-            (overruled, "text"),
-            (setting.meaning, "text"),
-            (f"Default: {default}." if flowing and setting.choices else takes, "muted"),
-            ("" if overruled else who, "muted"),
-        ]
-        cleaned = [(clean_line(text), style) for text, style in spans if text]
-        if flowing:
-            return wrap_spans([(f"{text} ", style) for text, style in cleaned], width)
-        return [line for each in cleaned for line in wrap_spans([each], width)]
+    def _show_error(self, failure: FoldlineError) -> None:
+        self.tell(f"! {failure}")
 
-    def word(self, key: ScreenKey[Any]) -> str:
-        while_typing = {"change": "save", "close": "cancel"}
-        return while_typing.get(key.id, key.hint) if self.typing else key.hint
+    def _change(self, key: str) -> None:
+        if key == UNFOLD:
+            self.shows_advanced = True
+            self.offer(self._items())
+            return
+        setting = self.settings[key]
+        if setting.choices or key in ("model", "provider"):
+            try:
+                self._keeper.choose(
+                    setting,
+                    lambda text: None if text is None else self._keep(key, text),
+                )
+            except FoldlineError as failure:
+                self._show_error(failure)
+            return
+        note = "\n".join((VALUE_HINT, *_description(setting, self._keeper.file)))
+        dialog = LineDialog(
+            f"{TITLE} ▸ {setting.label}",
+            note,
+            lambda text: self._keeper.keep(key, text.strip() or None),
+            text=setting.value if setting.own is None else setting.own,
+        )
+        self.app.push_screen(dialog, lambda message: self.tell(message or ""))
+
+    def _reset(self, key: str) -> None:
+        if key in self.settings:
+            self._keep(key, None)
+
+    def _keep(self, key: str, text: str | None) -> None:
+        self.run_worker(self._write(key, text), group="keep")
+
+    async def _write(self, key: str, text: str | None) -> None:
+        try:
+            message = await self._keeper.keep(key, text)
+        except FoldlineError as failure:
+            self._show_error(failure)
+        else:
+            self._refresh()
+            self.tell(message)
 
 
-def _row_line(setting: Setting, marked: bool, *, column: int, width: int) -> Line:
-    """`▶Compact at      12.3k   from the window      compaction.threshold`, exactly as wide."""
-    style = "text bold" if setting.origin else "text" if setting.value or setting.derived[0] else "muted"
-    left = [
-        piece("▶" if marked else " ", "accent", gap=0),
-        piece(f"{cut_left(setting.label, column):<{column}}", gap=0),
-        Piece(((clean_line(setting.in_force), style),), gap=2, cut="right", least=12),
-    ]
-    if setting.source:
-        left.append(piece(clean_line(setting.source), "muted", rank=1))
-    return row(left, [piece(setting.key, "muted", rank=2)], width)
+def _description(setting: Setting, file: str) -> Iterator[str]:
+    """Yield sentences about a setting, the most important first."""
+    declared = SETTINGS[setting.key]
+    if setting.is_overruled:
+        yield OVERRULED.format(origin=setting.origin, file=file)
+    yield f"{setting.key}: {setting.meaning}"
+    default = shown(declared.default) or unset_words(setting.key)
+    values = allowed(declared)
+    if setting.key == "theme":
+        values = f"one of {len(setting.choices)}"
+    yield f"{VALUES.format(values=values)} {DEFAULT_VALUE.format(value=default)}"
+    if setting.origin and not setting.is_overruled:
+        yield SET_BY.format(origin=setting.origin)
+    elif all(setting.derived):
+        value, source = setting.derived
+        yield DERIVED.format(value=value, source=source)
+    elif not setting.origin:
+        yield NOT_SET
 
 
 # --- the settings of the session ------------------------------------------------------------------------
 
 
-def open_settings(chat: "OpenSession", runner: Runner, query: str) -> None:
-    """Show all settings; a query finds some of them."""
+def open_settings(chat: "SessionWindow", runner: Runner, query: str) -> None:
+    """Open the Settings screen with an initial search."""
     chat.push_screen(SettingsScreen(OwnSettings(chat, runner), query.strip()))
 
 
-_AT_ONCE: Final = ("theme", "model", "provider", "fallback", "effort", "compaction", "context.cache_life")
-"""Settings, and sections of them, of which a change holds in the running session."""
+_AT_ONCE: Final = (
+    "theme",
+    "model",
+    "provider",
+    "fallback",
+    "effort",
+    "compaction",
+    "context.cache_life",
+)
+"""Prefixes of settings that take effect in the running session."""
+
+
+SAVED: Final = "Saved to {file}."
+REMOVED: Final = "Removed from {file}."
+SAVED_OVERRULED: Final = "Saved to {file}, but {origin} overrides it here."
+TURN_RUNS: Final = "You can change the model once this turn has ended."
+IN_EFFECT: Final = "It takes effect now."
+AFTER_TURN: Final = "It takes effect after this turn."
+AFTER_RESTART: Final = "It takes effect after a restart."
+IN_NEW_SESSIONS: Final = "It takes effect in new sessions. Use /approvals to change the mode of this session."
 
 
 class OwnSettings:
-    """The user's own settings, and the session they hold in."""
+    """Reads and writes the user's settings, and applies them to the session."""
 
-    def __init__(self, chat: "OpenSession", runner: Runner) -> None:
+    def __init__(self, chat: "SessionWindow", runner: Runner) -> None:
         self._chat = chat
-        self._app = chat.program
+        self._app = cast("BaseApp[Any]", chat.app)
         self._agent = runner.agent
         self._now = runner.agent.settings or load_settings(runner.agent.state.cwd, {})
 
     @property
     def file(self) -> str:
-        """The file they are kept in, as it is shown."""
+        """The displayed path of the user's settings file."""
         return with_tilde(str(config_file(os.environ)))
 
     def read(self) -> tuple[Setting, ...]:
-        """All settings as the files have them now. Raises FoldlineError where one of them is broken."""
-        self._now = self._now.again(self._agent.state.cwd, os.environ)
-        return list_settings(self._now, os.environ, own_themes(self._app.themes), dict(self._derived()))
-
-    def _derived(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """What the session works with where nothing is set, and where that comes from."""
-        state = self._agent.state
-        info = state.llm.info
-        whose = "built in" if info.provider == info.id else f"of {info.provider}" if info.provider else ""
-        yield "model", (info.id, whose)
-        yield "provider", (info.provider, "")
-        source = "assumed" if state.window_is_assumed else f"of {info.id}"
-        yield "context.window", (tokens(state.window), source)
-        yield "compaction.model", (info.id, "the session's")
-        with suppress(FoldlineError):  # a window too small to work in
-            budget = state.budget
-            for name in ("threshold", "reserve_tokens", "keep_recent_tokens", "max_summary_tokens"):
-                yield f"compaction.{name}", (tokens(getattr(budget, name)), "from the window")
-
-    async def keep(self, key: str, text: str | None) -> str:
-        """Write the value down, or take it out where it is None; what became of it, as a sentence.
+        """Read all settings.
 
         Raises:
-            FoldlineError: it was not kept, and nothing has changed.
+            FoldlineError: a file cannot be read or is invalid.
+        """
+        self._now = self._now.again(self._agent.state.cwd, os.environ)
+        return list_settings(
+            self._now, os.environ, own_themes(self._app.themes), dict(self._derived())
+        )
+
+    def _derived(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Yield (key, (value, source)) for each value that the session derives."""
+        state = self._agent.state
+        info = state.llm.info
+        provider = f"from {info.provider}" if info.provider else ""
+        yield "model", (info.id, "built in" if info.provider == info.id else provider)
+        yield "provider", (info.provider, "")
+        source = "assumed" if state.window_is_assumed else f"from {info.id}"
+        yield "context.window", (tokens(state.window), source)
+        yield "compaction.model", (info.id, "from the session")
+        with suppress(FoldlineError):  # the window is too small for a budget
+            budget = state.budget
+            for name in (
+                "threshold",
+                "reserve_tokens",
+                "keep_recent_tokens",
+                "max_summary_tokens",
+            ):
+                yield (
+                    f"compaction.{name}",
+                    (tokens(getattr(budget, name)), "from the window"),
+                )
+
+    async def keep(self, key: str, text: str | None) -> str:
+        """Write a setting, or remove it if `text` is None.
+
+        Returns:
+            A message about the result.
+
+        Raises:
+            FoldlineError: the value is invalid, or writing to disk failed.
         """
         if key == "theme" and (fault := self._app.theme_faults().get(text or "")):
             raise FoldlineError(fault)
         value = None if text is None else in_toml(key, text)
-        self._now = await asyncio.to_thread(change, self._now, self._agent.state.cwd, os.environ, key, value)
+        self._now = await asyncio.to_thread(
+            change, self._now, self._agent.state.cwd, os.environ, key, value
+        )
         origin = self._now.origin(key)
         if text is not None and origin != str(config_file(os.environ)):
-            return f"Kept in {self.file}. {with_tilde(origin)} goes before it here."
-        done = "Taken out of" if text is None else "Kept in"
-        return f"{done} {self.file}. {self._hold(key)}".rstrip()
+            return SAVED_OVERRULED.format(file=self.file, origin=with_tilde(origin))
+        result = REMOVED if text is None else SAVED
+        return f"{result.format(file=self.file)} {self._apply(key)}".rstrip()
 
     def choose(self, setting: Setting, chosen: Callable[[str | None], None]) -> None:
-        """Let the user choose from a list, or on the screen of models, which keeps the choice itself.
+        """Open a list of values.
+
+        For the model, open the Setup screen instead, which writes the choice itself.
 
         Raises:
-            FoldlineError: not now.
+            FoldlineError: a turn is running.
         """
         if not setting.choices:
             if self._chat.presenter.state.busy:
-                raise FoldlineError("The model is switched between turns: this one is not over yet.")
+                raise FoldlineError(TURN_RUNS)
             self._chat.run_command(setting.key)
         elif setting.key == "theme":
             pick_theme(self._app, chosen)
         else:
-            about = {each.label: each.note for each in arguments("strategy", "", self._app)}
-            choices = [Choice(each, each, about.get(each, "")) for each in setting.choices]
-            picker = Picker(setting.label, choices, marked=setting.value, notes_in_full=True)
+            notes = {
+                argument.label: argument.note
+                for argument in arguments("strategy", "", self._app)
+            }
+            choices = [
+                PickerItem(value, value, notes.get(value, ""))
+                for value in setting.choices
+            ]
+            picker = Picker(setting.label, choices, marked=setting.value)
             self._chat.push_screen(picker, chosen)
 
-    def _hold(self, key: str) -> str:
-        """Let a change hold in this session, where it can; what is to be said of that."""
+    def _apply(self, key: str) -> str:
+        """Apply a changed setting to this session.
+
+        Returns:
+            A message that says when the setting takes effect.
+        """
         now = self._agent.settings = self._now
         if key in ("theme", "theme_background"):
             self._app.use_theme(now.theme)
             self._app.paint_background(now.theme_background == "theme")
             return ""
         if key == "approvals.mode":
-            return "It counts in new sessions; /approvals switches this one."
-        if key == "compaction.embedding_model" or not key.startswith(_AT_ONCE):
-            return "It counts from the next start on."
+            return IN_NEW_SESSIONS
+        if not key.startswith(_AT_ONCE):
+            return AFTER_RESTART
         tune = retune(self._agent.state, now, os.environ)
 
         def do() -> None:
@@ -399,7 +417,9 @@ class OwnSettings:
             if unused is not None:
                 self._chat.run_worker(unused.aclose(), group="unused")
             presenter = self._chat.presenter
-            presenter.show(replace(presenter.state, compaction_mode=self._agent.state.mode))
+            presenter.show(
+                replace(presenter.state, compaction_mode=self._agent.state.mode)
+            )
             presenter.refresh_figures()
 
-        return "It counts now." if at_rest(self._agent, do) else "It counts after this turn."
+        return IN_EFFECT if at_rest(self._agent, do) else AFTER_TURN

@@ -1,4 +1,4 @@
-"""Where models come from: providers, keys and servers as Setup lists them, asks them and keeps a choice."""
+"""Servers of the Setup screen: lists them, requests their models, and writes the choice."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +14,28 @@ from foldline.llm.catalog import completed, list_models, require_sdk
 from foldline.llm.client import preload
 from foldline.llm.listing import ListedModel
 from foldline.llm.messages import MESSAGES
-from foldline.llm.providers import ENVIRONMENT, PROVIDERS, Provider, address_of, is_local
+from foldline.llm.providers import (
+    ENVIRONMENT,
+    PROVIDERS,
+    Provider,
+    address_of,
+    is_local,
+)
 from foldline.llm.responses import RESPONSES
 from foldline.protocol import FoldlineError
 
+INVALID_KEY: Final = (
+    "A key contains only ASCII characters and no spaces. Copy the key again."
+)
 _QUOTES: Final = "\"'`“”‘’«»"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A key. Only `reveal` gives it away."""
+    """An API key whose text is never printed.
+
+    `reveal` returns the text.
+    """
 
     _text: str
 
@@ -38,36 +50,48 @@ class Secret:
 
     @property
     def fault(self) -> str:
-        """Why this can be no key, as a sentence; empty where it may be one."""
-        if not self._text.isascii() or not self._text.isprintable() or " " in self._text:
-            return "A key has no blanks and no other than plain characters: copy it again."
+        """A message that explains why the key is invalid.
+
+        Empty if the key is valid.
+        """
+        if (
+            not self._text.isascii()
+            or not self._text.isprintable()
+            or " " in self._text
+        ):
+            return INVALID_KEY
         return ""
 
 
 def cleaned_key(pasted: str) -> str:
-    """The key alone: without blanks, line ends and quotes around it."""
+    """Strip whitespace, newlines and quotes from a pasted key."""
     return pasted.strip().strip(_QUOTES).strip()
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where models come from: the built-in one, a provider, or a server still to be named."""
+class ModelServer:
+    """A server that offers models.
+
+    It is the built-in one, a provider, or a server at an address that the user typed.
+    """
 
     name: str
     title: str
     url: str = ""
     key_env: str = ""
-    """Variable of the environment that holds its key; empty where none is needed."""
+    """Environment variable for the server's key, if the server needs a key."""
     key_in: str = ""
-    """Where a key for it was found; empty where nowhere."""
+    """File or environment variable that contains the server's key, if there is one."""
     default_model: str = ""
     key_page: str = ""
-    """Where a person gets a key."""
+    """URL of the page where the user gets a key."""
     key: Literal["needed", "optional", "none"] = "none"
-    """Whether it wants one."""
+    """Whether the server requires a key."""
     named: bool = True
-    """Whether models are named with its name. The built-in one needs none, and the server of the environment
-    is whatever that says."""
+    """Whether a model's full name includes the server's name.
+
+    False for the offline model and `OPENAI_BASE_URL`.
+    """
 
     @property
     def host(self) -> str:
@@ -75,109 +99,146 @@ class Source:
 
     @property
     def from_environment(self) -> bool:
-        """Its key comes from the environment, which goes before any that is typed."""
+        """Whether the key comes from the environment, which overrides a typed key."""
         return self.key_in not in ("", KEYS_FILE)
 
     @property
     def asks_key(self) -> bool:
-        """A key is typed before it is asked anything."""
+        """Whether a key must be typed before the first request."""
         return self.key != "none" and not self.key_in
 
 
-OFFLINE: Final = Source("offline", "offline, built in", named=False)
-OTHER: Final = Source("", "Another OpenAI-compatible server")
+OFFLINE: Final = ModelServer("offline", "offline, built in", named=False)
+OTHER: Final = ModelServer("", "Another OpenAI-compatible server")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What the reader settled on."""
+class SetupResult:
+    """The chosen model and server."""
 
-    source: Source
+    source: ModelServer
     model: str
-    """As its server knows it."""
+    """The model's name on the server."""
     key: Secret | None = None
-    """The key that was typed; None where none was."""
+    """The API key that the user entered, if any."""
 
     @property
     def named(self) -> str:
-        """The model with its provider, as settings and operations name it."""
+        """The model's full name, `model@provider`, as used in settings and operations."""
         if self.source == OFFLINE:
             return self.model
         return f"{self.model}@{self.source.name if self.source.named else ENVIRONMENT}"
 
 
 class KnownServers:
-    """Everybody who can be asked from here, and where a choice is kept. What fails raises FoldlineError."""
+    """The servers that the user can choose from.
+
+    Its methods raise FoldlineError if they fail.
+    """
 
     def __init__(
-        self, settings: Settings, environ: Mapping[str, str], compacts_first: Callable[[ListedModel], bool]
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        compacts_first: Callable[[ListedModel], bool],
     ) -> None:
-        """`compacts_first`: whether the conversation has to be compacted before a model can go on with it."""
+        """Create the collection of servers.
+
+        Args:
+            compacts_first: Returns whether a model's window is too small for the conversation.
+        """
         self._environ = environ
         self.compacts_first = compacts_first
         own = settings.own_providers()
         self._providers: dict[str, Provider] = {**PROVIDERS, **own}
-        self._own = [provider for name, provider in own.items() if name not in PROVIDERS]
+        self._own = [
+            provider for name, provider in own.items() if name not in PROVIDERS
+        ]
         self.of_environment: Provider | None = None
-        """The server that OPENAI_BASE_URL names, where that is none of the others; in place of the preset
-        whose other address it is."""
+        """The server at OPENAI_BASE_URL, unless it is a known one.
+
+        It replaces a preset of the same name.
+        """
         self.trouble = ""
-        """Why the file of keys cannot be used; empty where it can."""
+        """A message that explains why the key file is unusable.
+
+        Empty if the file is usable.
+        """
         if url := environ.get("OPENAI_BASE_URL", "").strip():
             server = server_of_environment(url)
-            if not any(provider.base_url == server.base_url for provider in self._providers.values()):
+            if not any(
+                provider.base_url == server.base_url
+                for provider in self._providers.values()
+            ):
                 self.of_environment = self._providers[server.name] = server
 
     @property
-    def sources(self) -> Sequence[Source]:
-        """What the first step lists, in this order: the built-in one, what the environment and the user's own
-        settings name, the table of providers, and a server still to be named."""
+    def sources(self) -> Sequence[ModelServer]:
+        """All servers in the order shown: built in, environment, user's own, presets, other."""
         server = self.of_environment
         first = [server] if server is not None and server.name not in PROVIDERS else []
         presets = [self._providers[name] for name in PROVIDERS]
         return (OFFLINE, *map(self._source, (*first, *self._own, *presets)), OTHER)
 
     def in_use(self, llm: LLM) -> tuple[str, str]:
-        """(name of the source, model) of the model a session is held with."""
+        """Return the names of a session's server and model."""
         info = llm.info
         if info.provider == OFFLINE.name:
             return OFFLINE.name, info.id
-        there = [
-            each.name for each in self.sources if each.host == info.provider and each.name in self._providers
+        names = [
+            server.name
+            for server in self.sources
+            if server.host == info.provider and server.name in self._providers
         ]
-        api = llm.dialect if llm.dialect in (RESPONSES, MESSAGES) else "chat"  # one host may offer several
-        return min(there, key=lambda name: self._providers[name].api != api, default=""), info.id
+        api = (
+            llm.dialect if llm.dialect in (RESPONSES, MESSAGES) else "chat"
+        )  # a host may have several
+        return min(
+            names, key=lambda name: self._providers[name].api != api, default=""
+        ), info.id
 
-    async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
-        """What a server has to offer; also the cheap call that checks a key."""
+    async def models(
+        self, source: ModelServer, key: Secret | None
+    ) -> Sequence[ListedModel]:
+        """Request the models of a server.
+
+        Fails if the key is invalid.
+        """
         provider = self._providers[source.name]
         require_sdk(provider)
         await asyncio.to_thread(preload, provider.api)
-        stored = None if key else await asyncio.to_thread(key_of, provider, self._environ)
-        return await list_models(provider, stored.value if stored else key.reveal() if key else "")
+        if key:
+            return await list_models(provider, key.reveal())
+        stored = await asyncio.to_thread(key_of, provider, self._environ)
+        return await list_models(provider, stored.value if stored else "")
 
-    def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
-        """What is known of these models of a server, and of those set for it, before it is asked."""
+    def known(self, source: ModelServer, names: Sequence[str]) -> Sequence[ListedModel]:
+        """Return the models that are known without a request.
+
+        These are the models in `names` and those in the settings.
+        """
         provider = self._providers[source.name]
-        there = dict.fromkeys(name for name in (*names, *provider.models) if name)
-        return [completed(ListedModel(name), provider) for name in there]
+        models = dict.fromkeys(filter(None, (*names, *provider.models)))
+        return [completed(ListedModel(name), provider) for name in models]
 
-    def other(self, address: str) -> Source:
-        """The server at an address somebody typed."""
+    def other(self, address: str) -> ModelServer:
+        """Return the server at a typed address."""
         provider = server_at(address, self._providers)
         self._providers[provider.name] = provider
         source = self._source(provider)
         return source if source.key != "none" else replace(source, key="optional")
 
-    async def forget(self, source: Source) -> None:
-        """Take the key of a provider out of the file of keys."""
-        await asyncio.to_thread(save_key, self._environ, self._providers[source.name], "")
+    async def forget(self, source: ModelServer) -> None:
+        """Remove the key of a server from the key file."""
+        await asyncio.to_thread(
+            save_key, self._environ, self._providers[source.name], ""
+        )
 
-    async def keep(self, choice: Choice) -> None:
-        """Write down the key that was typed, and the choice."""
+    async def keep(self, choice: SetupResult) -> None:
+        """Write the choice and its key to the user's files."""
         await asyncio.to_thread(self._keep, choice)
 
-    def _keep(self, choice: Choice) -> None:
+    def _keep(self, choice: SetupResult) -> None:
         if choice.source is OFFLINE:
             save_choice(self._environ, None, "")
             return
@@ -185,18 +246,23 @@ class KnownServers:
         if choice.key is not None:
             save_key(self._environ, provider, choice.key.reveal())
         if provider is self.of_environment:
-            return  # It is the environment's word who is asked: a file could only contradict it.
+            return  # The environment overrides the settings, so there is nothing to write.
         if provider.name not in PROVIDERS and provider not in self._own:
             save_server(self._environ, provider)
         save_choice(self._environ, provider, choice.model)
 
-    def _source(self, provider: Provider) -> Source:
+    def _source(self, provider: Provider) -> ModelServer:
         try:
             origin = key_origin(provider, self._environ)
         except FoldlineError as failure:
-            origin, self.trouble = "", str(failure)
-        needs_none = is_local(provider.base_url) and not origin
-        return Source(
+            origin = ""
+            self.trouble = str(failure)
+        key: Literal["needed", "optional", "none"] = "optional"
+        if provider.key_env:
+            key = "needed"
+        elif is_local(provider.base_url) and not origin:
+            key = "none"
+        return ModelServer(
             provider.name,
             provider.title,
             provider.base_url,
@@ -204,6 +270,6 @@ class KnownServers:
             key_in=KEYS_FILE if origin.endswith(KEYS_FILE) else origin,
             default_model=provider.default_model,
             key_page=provider.key_page,
-            key="needed" if provider.key_env else "none" if needs_none else "optional",
+            key=key,
             named=provider is not self.of_environment,
         )

@@ -1,1 +1,1 @@
-"""The terminal: what it can show and send, its window, and the apps that know it."""
+"""The terminal's capabilities, input, window title and clipboard."""

@@ -1,4 +1,7 @@
-"""An app and its terminal: unforeseen errors, signs it can show, the title, frames that come whole."""
+"""The base class of the apps.
+
+Handles the terminal's errors, character set, title and notifications.
+"""
 
 import asyncio
 import io
@@ -8,8 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TextIO, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TextIO, TypeVar
 
 from textual import events, on
 from textual.actions import ActionParseResult
@@ -19,52 +21,54 @@ from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.worker import WorkerFailed
 
-from foldline.context.harmless import clean_line, copied
+from foldline.frontend.state import ChatState
+from foldline.text.harmless import clean_line, copied
 from foldline.tui.blocks.cells import cut_right
 from foldline.tui.blocks.links import FileLinks
-from foldline.tui.state import ChatState
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
 from foldline.tui.textual_private import HookedApp
-
-if TYPE_CHECKING:
-    from foldline.tui.terminal.pictures import Pictures
 
 if sys.platform != "win32":
     import termios
 
 Result = TypeVar("Result")
-_LOOKS: Final = 1.0
-"""Seconds between two looks whether the terminal is still there."""
+_CHECK_SECONDS: Final = 1.0
+"""Interval in seconds for checking whether the terminal still exists."""
 _LONGEST: Final = 60
-"""Cells of a title's name, and of what is done: more than tabs and task bars show."""
+"""Maximum width, in cells, of the name and of the activity in a title."""
 
 
 class Control(Enum):
-    """All that is ever written beside Textual's frames; `{}` stands for the text that goes with it."""
+    """The control sequences that are written in addition to Textual's frames.
+
+    `{}` stands for inserted text.
+    """
 
     KEEP_TITLE = "\x1b[22;2t"
-    """The title before ours is on the terminal's stack until the end (xterm's operations 22 and 23)."""
+    """Push the window title onto the terminal's stack. `OLD_TITLE` pops it (xterm, operations 22 and 23)."""
     OLD_TITLE = "\x1b[23;2t"
     TITLE = "\x1b]2;{}\x1b\\"
     BACKGROUND = "\x1b]11;?\x1b\\"
-    """Which colour is the background? (xterm, "OSC Ps ; Pt ST", Ps = 11; tmux and nearly all know it.)"""
+    """Query the background colour (xterm, "OSC Ps ; Pt ST", Ps = 11). Nearly all terminals support it."""
     REPORT = "\x1b[?2031h"
-    """Tell when it changes between dark and light: Contour's protocol, in Ghostty, kitty, foot, iTerm2,
-    tmux 3.6. Others ignore a private mode they do not know."""
+    """Ask the terminal to report changes between dark and light (Contour's protocol).
+
+    Ghostty, kitty, foot, iTerm2 and tmux 3.6 support this. Other terminals ignore unknown private modes.
+    """
     REPORT_NO_MORE = "\x1b[?2031l"
     NOTICE = "\x1b]9;Foldline: {}\x1b\\"
-    """A desktop notification: iTerm2's, in most terminals. ConEmu's commands of this number begin with a
-    digit: no text is taken for one."""
+    """Show a desktop notification (iTerm2's sequence, supported by most terminals).
+
+    ConEmu uses the same number for its commands, but these begin with a digit.
+    """
     NOTICE_IN_TMUX = "\x1bPtmux;\x1b\x1b]9;Foldline: {}\x07\x1b\\"
-    """The same for the terminal around tmux, where `allow-passthrough` is on."""
+    """Show a desktop notification in the terminal around tmux, if `allow-passthrough` is on."""
     NOTICE_BY_VTE = "\x1b]777;notify;Foldline;{}\x1b\\"
-    """urxvt's, in GNOME's terminals."""
+    """Show a desktop notification (urxvt's sequence, also supported by GNOME's terminals)."""
     WORKING = "\x1b]9;4;3\x1b\\"
-    """Progress without an end in sight, in tab or task bar: ConEmu's, in many others by now."""
+    """Show indeterminate progress in the tab or task bar (ConEmu's sequence, supported by many terminals)."""
     AT_REST = "\x1b]9;4;0\x1b\\"
-    PICTURE = "\x1b_G{}\x1b\\"
-    """A command of Kitty's graphics protocol: `terminal/pictures.py`."""
     NO_MOUSE = "".join(f"\x1b[?{mode}l" for mode in (1000, 1003, 1015, 1006))
 
 
@@ -73,26 +77,32 @@ class _Writable(Protocol):
 
 
 def write_beside(terminal: _Writable, sequence: Control, text: str = "") -> None:
-    """Write one of the sequences. Its text may be anybody's: nothing in it acts on the terminal."""
+    """Write a control sequence, with cleaned `text` inserted."""
     terminal.write(sequence.value.format(clean_line(text)))
 
 
-def whole(stream: TextIO) -> TextIO:
-    """A stream to the same file that loses nothing of what is written.
+def buffered(stream: TextIO) -> TextIO:
+    """Open a stream to the same file that completes partial writes.
 
-    With PYTHONUNBUFFERED, as in most containers, standard error hands a frame to the system in one call and
-    drops what that did not take: where the terminal changes its size in between, half a frame is seen.
+    If PYTHONUNBUFFERED is set, as in most containers, standard error writes a frame in one system call. If
+    this call is interrupted, for example by a change of the terminal's size, the rest of the frame is lost.
     """
     if not isinstance(getattr(stream, "buffer", None), io.RawIOBase):
         return stream
-    return open(stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False)
+    return open(
+        stream.fileno(),
+        "w",
+        encoding=stream.encoding,
+        errors=stream.errors,
+        closefd=False,
+    )
 
 
-class Lasting:
-    """A stream whose writes never fail. What cannot be written goes nowhere.
+class FailSafeStream:
+    """A stream that ignores write errors.
 
-    Textual writes in a thread that an error would end; its queue then fills, and the event loop waits for
-    room in it for ever, deaf even to the signal that says that the terminal is gone.
+    An error would end Textual's writer thread. The thread's queue would then fill up, and block the event
+    loop forever, even if a signal reports that the terminal is gone.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -115,7 +125,7 @@ class Lasting:
 
 
 def is_gone(stream: TextIO | None) -> bool:
-    """Whether this was a terminal, and is none any more: its window was closed, its connection ended."""
+    """Whether the stream's terminal no longer exists, because its window or connection was closed."""
     if stream is None or sys.platform == "win32":
         return False
     try:
@@ -127,35 +137,42 @@ def is_gone(stream: TextIO | None) -> bool:
     return False
 
 
+NOT_LOADED: Final = "Part of Foldline could not be loaded ({error}). If it was just updated, restart it."
+
+
 def not_loaded(missing: ImportError) -> str:
-    """What is said of a part that cannot be imported: it is when it is first asked for, and by then another
-    version may have been installed over the one that runs."""
-    return f"This part of Foldline cannot be loaded, {missing}: was it updated while it ran? Start it again."
+    """Return the message for an import error.
+
+    Modules are imported when they are first used, and are missing if an update has removed them by then.
+    """
+    return NOT_LOADED.format(error=missing)
 
 
 class TerminalApp(HookedApp[Result]):
-    """An app that paints in the signs its terminal can show, and keeps its window as it was."""
+    """An app that adapts to its terminal.
+
+    It uses only characters that the terminal supports, and restores the window title at the end.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # As in any program of a terminal; `fg` brings it back.
+        # As in other terminal programs; `fg` resumes it.
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True)
     ]
     _signs: AsciiFilter | None = None
     window_title = ""
-    """The title that was written last."""
-    calls_by = "off"
-    """How the reader is called back: the setting `notify`."""
+    """The window title that was last written."""
+    notify_by = "off"
+    """The `notify` setting: `off`, `bell` or `desktop`."""
     paints_background = False
-    """Whether the theme's background is painted over the terminal's: the setting `theme_background`."""
+    """Whether the theme's background replaces the terminal's.
+
+    This is the `theme_background` setting.
+    """
     files: FileLinks | None = None
-    """How the paths on the screen are addressed; None: they are no links."""
-    pictures: "Pictures | None" = None
-    """Those among the lines; None: the terminal shows none there."""
-    vim = False
-    """Whether the prompt is edited with Vim's keys: the setting `vim`."""
+    """Converts paths to links. None if paths are not linked."""
 
     def say(self, words: str) -> None:
-        """Answer a key in words. Where a screen has no row for them, they are not said."""
+        """Show a message. Does nothing by default."""
 
     async def run_action(
         self,
@@ -163,7 +180,10 @@ class TerminalApp(HookedApp[Result]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """What a key does, as Textual does it."""
+        """Run the action of a key.
+
+        If a module cannot be imported, show a message.
+        """
         try:
             return await super().run_action(action, default_namespace, namespaces)
         except ImportError as missing:
@@ -177,22 +197,13 @@ class TerminalApp(HookedApp[Result]):
         return False
 
     def use_charset(self, charset: Charset) -> None:
-        """Paint in these signs from now on."""
-        self._signs = None if charset == "unicode" else AsciiFilter(strictly=charset == "ascii")
-
-    def show_pictures(self) -> None:
-        """Show pictures among the lines, where the terminal can: all sent anew, it keeps none from before."""
-        from foldline.tui.terminal.pictures import Pictures, shows_among_lines  # no first paint needs it
-
-        if self._signs is not None or not shows_among_lines(os.environ):
-            return
-        if self.pictures is not None:
-            self.pictures.end()
-        self.pictures = Pictures(self, partial(self._write, Control.PICTURE), self.show_pictures)
-        self.theme_changed_signal.publish(self.current_theme)
+        """Switch to this character set."""
+        self._signs = None
+        if charset != "unicode":
+            self._signs = AsciiFilter(strictly=charset == "ascii")
 
     def paint_background(self, paints: bool) -> None:
-        """Paint the theme's background, or leave the terminal's, from now on."""
+        """Set whether to use the theme's background or the terminal's."""
         if paints != self.paints_background:
             self.paints_background = paints
             self.apply_theme_again(self.theme)
@@ -203,28 +214,34 @@ class TerminalApp(HookedApp[Result]):
 
     @on(events.Load)
     def _begin_tasks_in_turn(self) -> None:
-        """From Python 3.12 on, Textual has each task begin where it is made: a screen is composed before it
-        is on the stack that its widgets look at."""
+        """Disable Textual's eager tasks (Python 3.12).
+
+        An eager task would compose a screen before the screen is on the screen stack.
+        """
         asyncio.get_running_loop().set_task_factory(None)
 
     @on(events.Mount)
     def _watch_terminal(self) -> None:
-        self.app_suspend_signal.subscribe(self, lambda _: self._write(Control.OLD_TITLE), immediate=True)
+        self.app_suspend_signal.subscribe(
+            self, lambda _: self._write(Control.OLD_TITLE), immediate=True
+        )
         self.app_resume_signal.subscribe(self, lambda _: self._take_back())
         if self.terminal_driver is not None:
-            self.set_interval(_LOOKS, self._leave_if_gone)
+            self.set_interval(_CHECK_SECONDS, self._leave_if_gone)
 
     def _take_back(self) -> None:
-        """Suspended, we have lost the title, and whatever was on the screen."""
+        """Restore the title and the screen after the program was suspended."""
         self._write(Control.KEEP_TITLE)
         if self.window_title:
             self.write_title(self.window_title)
-        self.show_pictures()
         self.refresh()
 
     def _leave_if_gone(self) -> None:
-        """Without a terminal there is nobody to ask, and reading from it would turn in circles. The
-        system notifies only the foreground process (SIGHUP)."""
+        """Exit if the terminal no longer exists.
+
+        Reading from a closed terminal would loop forever, and the system sends SIGHUP only to the foreground
+        process.
+        """
         if is_gone(sys.__stdin__):
             self.exit(return_code=128 + signal.SIGHUP)
 
@@ -235,36 +252,48 @@ class TerminalApp(HookedApp[Result]):
         cover_if_too_small(self.screen, event.size)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Put text into the clipboard, as it is shown: by OSC 52, and inside tmux by its own means. Every way
-        of copying leads here, Textual's own included."""
+        """Copy text as it is shown, with OSC 52.
+
+        Inside tmux, a tmux command also copies it. Textual calls this method, too.
+        """
         text = copied(text)
         super().copy_to_clipboard(text)
         if os.environ.get("TMUX"):
-            self.run_worker(lambda: to_tmux(text), thread=True, group="tmux", exit_on_error=False)
+            self.run_worker(
+                lambda: to_tmux(text),
+                thread=True,
+                group="tmux",
+                exit_on_error=False,
+            )
 
     def give_terminal_back(self) -> None:
-        """Put the terminal in order from another thread, where the loop no longer turns."""
+        """Restore the terminal from another thread, when the event loop is blocked."""
         driver = self.terminal_driver
         if driver is not None:
-            write_beside(driver, Control.NO_MOUSE)  # Textual's own way to it is for the main thread
+            write_beside(
+                driver, Control.NO_MOUSE
+            )  # Textual does this only in the main thread
             driver.stop_application_mode()
             self._write(Control.OLD_TITLE)
-            driver.close()  # waits until all is written
+            driver.close()  # waits for pending writes
 
     def write_title(self, title: str) -> None:
-        """Give the terminal's window this title."""
+        """Set the window title."""
         self.window_title = title
         self._write(Control.TITLE, title)
 
-    def call_back(self, words: str) -> None:
-        """Tell the reader, who looks elsewhere, that something waits."""
-        if self.calls_by == "bell":
+    def notify_user(self, words: str) -> None:
+        """Notify the user, depending on `notify_by`.
+
+        The user gets a bell, a desktop notification, or nothing.
+        """
+        if self.notify_by == "bell":
             self.bell()
-        elif self.calls_by == "desktop":
+        elif self.notify_by == "desktop":
             self._write(notice_for(os.environ), words)
 
     def show_progress(self, *, busy: bool) -> None:
-        if self.calls_by == "desktop" and not _in_multiplexer(os.environ):
+        if self.notify_by == "desktop" and not _in_multiplexer(os.environ):
             self._write(Control.WORKING if busy else Control.AT_REST)
 
     def _write(self, sequence: Control, text: str = "") -> None:
@@ -273,20 +302,19 @@ class TerminalApp(HookedApp[Result]):
 
 
 def run_app(app: TerminalApp[Result]) -> None:
-    """Run an app on the terminal until it ends.
+    """Run an app on the terminal until the app exits.
 
     Raises:
-        Exception: whatever nobody had foreseen, after the terminal is as it was.
+        Exception: An unexpected error of the app, raised after the terminal is restored.
     """
     from foldline.agent.layers import chosen_by_user
 
-    if sys.__stderr__ is not None:  # where Textual's driver writes
-        sys.__stderr__ = Lasting(whole(sys.__stderr__))  # type: ignore[assignment,misc]
+    if sys.__stderr__ is not None:  # Textual's driver writes to it
+        sys.__stderr__ = FailSafeStream(buffered(sys.__stderr__))  # type: ignore[assignment,misc]
     app.use_charset(charset_for(os.environ, chosen_by_user("ascii", os.environ)))
-    app.calls_by = chosen_by_user("notify", os.environ) or app.calls_by
+    app.notify_by = chosen_by_user("notify", os.environ) or app.notify_by
     app.paint_background(chosen_by_user("theme_background", os.environ) == "theme")
-    app.vim = chosen_by_user("vim", os.environ) == "on"
-    with _own_title(progress=app.calls_by == "desktop"):
+    with _own_title(progress=app.notify_by == "desktop"):
         app.run()
     error = app.fault
     if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
@@ -296,11 +324,12 @@ def run_app(app: TerminalApp[Result]) -> None:
 
 
 def notice_for(environ: Mapping[str, str]) -> Control:
-    """The notification that this terminal knows."""
+    """Return the notification sequence for this terminal."""
     if environ.get("TMUX"):
         return Control.NOTICE_IN_TMUX
-    by_vte = environ.get("VTE_VERSION") or environ.get("TERM", "").startswith("rxvt")
-    return Control.NOTICE_BY_VTE if by_vte else Control.NOTICE
+    if environ.get("VTE_VERSION") or environ.get("TERM", "").startswith("rxvt"):
+        return Control.NOTICE_BY_VTE
+    return Control.NOTICE
 
 
 def _in_multiplexer(environ: Mapping[str, str]) -> bool:
@@ -313,7 +342,10 @@ def _has_window(environ: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _own_title(*, progress: bool) -> Iterator[None]:
-    """The window's title and progress are ours until the end. A terminal without them ignores the words."""
+    """Save the window title.
+
+    At the end, restore the title and reset the progress.
+    """
     terminal = sys.__stderr__
     if terminal is None or not terminal.isatty() or not _has_window(os.environ):
         yield
@@ -328,11 +360,18 @@ def _own_title(*, progress: bool) -> Iterator[None]:
         terminal.flush()
 
 
+WAITS: Final = "? {name} · waits for you"
+DONE: Final = "{title} · done"
+
+
 def title_words(state: ChatState) -> str:
-    """`Idempotent orders · working`, `? Idempotent orders` where a question waits."""
+    """Return the window title, such as `Idempotent orders · working`.
+
+    While a question is open, the title is `? Idempotent orders · waits for you`.
+    """
     name = _cut(state.title or state.workdir) or "Foldline"
     if state.question is not None:
-        return f"? {name} · waits for you"
+        return WAITS.format(name=name)
     return f"{name} · {_cut(state.doing)}" if state.busy else name
 
 
@@ -340,28 +379,33 @@ def _cut(text: str) -> str:
     return cut_right(clean_line(text[: 8 * _LONGEST]), _LONGEST)
 
 
-def calls_back(before: ChatState, now: ChatState) -> bool:
-    """Whether something waits for the reader that did not: a question, or the end of what ran."""
-    asks = now.question is not None and now.question != before.question
-    ended = before.busy and not now.busy and now.waiting.count == 0
-    return asks or ended
+def needs_user(before: ChatState, now: ChatState) -> bool:
+    """Whether the user has to act.
+
+    This is so if there is a new question, or if the work has ended.
+    """
+    if now.question is not None and now.question != before.question:
+        return True
+    return before.busy and not now.busy and now.waiting.count == 0
 
 
-class Window:
-    """Keeps the title true while the chat is on the screen. What it was before comes back at the end."""
+class WindowTitle:
+    """The window title and the notifications of a chat."""
 
     def __init__(self) -> None:
         self._shown = ChatState()
 
     def show(self, app: App[Any], state: ChatState, *, shown: bool) -> None:
-        """Say what is done now; ring where that was asked for, and the terminal has no focus or shows another
-        session."""
+        """Update the window title, and notify the user if necessary.
+
+        The user is notified only if the chat is not `shown` or the terminal does not have the focus.
+        """
         before, self._shown = self._shown, state
         if not isinstance(app, TerminalApp):
             return
         title = title_words(state)
-        if not (shown and app.app_focus) and calls_back(before, state):
-            app.call_back(title if state.question else f"{title} · done")
-        if shown and title != app.window_title:  # as it is where work begins, changes and ends
+        if not (shown and app.app_focus) and needs_user(before, state):
+            app.notify_user(title if state.question else DONE.format(title=title))
+        if shown and title != app.window_title:
             app.write_title(title)
             app.show_progress(busy=state.busy)

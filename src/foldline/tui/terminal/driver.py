@@ -1,7 +1,8 @@
-"""What the terminal sends besides keys: pastes, whatever they hold, and whether its background is dark.
+"""Reads pastes and background reports from the terminal's input.
 
-The background is queried while the screen is set up; the terminal reports later changes. The answers come
-between the keys; Textual 8.2.8 would type them into the prompt, so its parser gets only what they leave.
+The background colour is queried at the start, and the terminal reports later changes. These reports arrive
+mixed with key presses. They are removed from the input, because Textual 8.2.8 would insert them into the
+prompt.
 """
 
 import re
@@ -14,7 +15,12 @@ from textual.color import Color
 from textual.message import Message
 
 from foldline.tui.terminal.app import Control, write_beside
-from foldline.tui.textual_private import KeyParser, ResumableDriver, app_of, read_keys_with
+from foldline.tui.textual_private import (
+    KeyParser,
+    ResumableDriver,
+    app_of,
+    read_keys_with,
+)
 
 _START: Final = "\x1b[200~"
 _END: Final = "\x1b[201~"
@@ -24,44 +30,62 @@ _REPLY: Final = re.compile(
     r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
     r"|\x1b\[\?997;([12])n"
 )
-_BEGUN: Final = re.compile(r"\x1b(?:\]1(?:1(?:;[^\x07\x1b]*\x1b?)?)?|\[\?9(?:97?(?:;[12]?)?)?)\Z")
-"""The start of one at the end of what was read."""
+_PARTIAL_REPLY: Final = re.compile(
+    r"\x1b(?:\]1(?:1(?:;[^\x07\x1b]*\x1b?)?)?|\[\?9(?:97?(?:;[12]?)?)?)\Z"
+)
+"""Matches an incomplete reply at the end of the input."""
 _LONGEST: Final = 64
-"""Characters of a reply that has begun; more than that is none."""
+"""Maximum number of characters of an incomplete reply.
+
+Longer input is passed on.
+"""
 _ALT: Final = re.compile(r"\x1b([ac-eg-z])")
-"""Alt and a letter: Textual waits whether more follows, and where it does, types `^` and the letter."""
+"""Matches Alt and a letter.
+
+If more input follows, Textual would type `^` and the letter.
+"""
 _LIGHT_FROM: Final = 0.5
-"""Brightness, of 1, from which a background counts as light."""
+"""Minimum brightness of a light background, from 0 to 1."""
 
 
 class PasteGuard:
-    """Passes on what a terminal sends, in whatever pieces it comes, and keeps what was pasted; an escape
-    within a paste as its sign.
+    """Removes pasted text from the terminal's input.
 
-    Textual 8.2.8 takes an escape sequence within a bracketed paste for its end, and what follows for keys:
-    a pasted log with colours would type itself into the prompt, and press Enter. Most terminals take such
-    characters out of a paste; tmux does not. And it reads sign by sign: 5 MB would take it 5 s.
+    The rest of the input is passed on. In Textual 8.2.8, any escape sequence ends a bracketed paste, so that
+    a pasted log with colours would be typed into the prompt, including Enter. Most terminals remove escape
+    characters from a paste, but tmux does not. Here they are replaced with `␛`. Textual is also slow with
+    large pastes: 5 s for 5 MB.
     """
 
     def __init__(self) -> None:
         self._pastes = False
         self._tail = ""
-        """The last characters passed on outside of a paste: one may begin in them."""
-        self._held = ""
-        """What may be the beginning of the end of a paste."""
+        """The last characters passed on outside of a paste.
+
+        A paste may begin within them.
+        """
+        self._partial_end = ""
+        """The end of the input, if it may be part of a paste's end sequence."""
         self._text: list[str] = []
         self.texts: list[str] = []
-        """What was pasted, for the parser's pastes: to it they are empty."""
+        """The pasted texts, in the order of the parser's paste events.
+
+        The events themselves are empty.
+        """
 
     def passed(self, data: str) -> str:
-        """What may go on to the parser."""
-        passed, rest = [], data
-        while rest:
-            piece, rest = self._within(rest) if self._pastes else self._outside(rest)
+        """Return the part of the input that the parser should get."""
+        passed: list[str] = []
+        while data:
+            piece, data = self._within(data) if self._pastes else self._outside(data)
             passed.append(piece)
         return "".join(passed)
 
     def _outside(self, data: str) -> tuple[str, str]:
+        """Split input that begins outside of a paste.
+
+        Returns the part to pass on, and the part within a paste.
+        """
         seen = self._tail + data
         start = seen.find(_START)
         self._pastes = start >= 0
@@ -73,53 +97,70 @@ class PasteGuard:
         return data[:end], data[end:]
 
     def _within(self, data: str) -> tuple[str, str]:
-        data, self._held = self._held + data, ""
-        text, end, rest = data.partition(_END)
+        """Store input that begins within a paste.
+
+        Returns the end sequence of the paste, and the input after the end sequence.
+        """
+        text, end, after = (self._partial_end + data).partition(_END)
+        self._partial_end = ""
         self._pastes = not end
         if self._pastes:
-            begun = next((size for size in range(len(_END) - 1, 0, -1) if text.endswith(_END[:size])), 0)
-            text, self._held = (text[:-begun], text[-begun:]) if begun else (text, "")
+            sizes = range(len(_END) - 1, 0, -1)
+            self._partial_end = next(
+                (_END[:size] for size in sizes if text.endswith(_END[:size])), ""
+            )
+            text = text.removesuffix(self._partial_end)
         self._text.append(text.replace("\x1b", _SIGN).replace("\0", ""))
         if end:
             self.texts.append("".join(self._text))
             self._text.clear()
-        return end, rest
+        return end, after
 
 
 @dataclass
 class BackgroundReported(Message):
-    """The terminal has said whether its background is dark."""
+    """The terminal has reported its background."""
 
     dark: bool
 
 
 class TerminalParser(KeyParser):
-    """Textual's parser behind a `PasteGuard`, without the replies about the background."""
+    """Textual's parser, with pastes and background reports removed from its input."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._guard = PasteGuard()
-        self._held = ""
+        self._partial_reply = ""
 
     def feed(self, data: str) -> Iterable[Message]:
         if not data:
-            yield from super().feed(data)  # the end of the input
+            yield from super().feed(data)  # at the end of the input
             return
-        data, self._held = self._held + data, ""
+        data = self._partial_reply + data
+        self._partial_reply = ""
         start = 0
         for reply in _REPLY.finditer(data):
             yield from self._guarded(data[start : reply.start()])
             yield BackgroundReported(_is_dark(reply))
             start = reply.end()
-        begun = _BEGUN.search(data, start)
-        end = begun.start() if begun and len(begun[0]) <= _LONGEST else len(data)
-        self._held = data[end:]
+        end = len(data)
+        partial_reply = _PARTIAL_REPLY.search(data, start)
+        if partial_reply and len(partial_reply[0]) <= _LONGEST:
+            end = partial_reply.start()
+        self._partial_reply = data[end:]
         yield from self._guarded(data[start:end])
 
     def _guarded(self, data: str) -> Iterable[Message]:
-        if passed := self._guard.passed(data):
-            for message in super().feed(_ALT.sub(lambda alt: f"\x1b[{ord(alt[1])};3u", passed)):
-                yield events.Paste(self._guard.texts.pop(0)) if isinstance(message, events.Paste) else message
+        passed = self._guard.passed(data)
+        if not passed:
+            return
+        for message in super().feed(
+            _ALT.sub(lambda alt: f"\x1b[{ord(alt[1])};3u", passed)
+        ):
+            if isinstance(message, events.Paste):
+                yield events.Paste(self._guard.texts.pop(0))
+            else:
+                yield message
 
 
 read_keys_with(TerminalParser)
@@ -128,28 +169,32 @@ read_keys_with(TerminalParser)
 def _is_dark(reply: re.Match[str]) -> bool:
     if reply[4]:
         return reply[4] == "1"
-    red, green, blue = (round(int(part, 16) * 255 / (16 ** len(part) - 1)) for part in reply.group(1, 2, 3))
+    red, green, blue = map(_to_byte, reply.group(1, 2, 3))
     return Color(red, green, blue).brightness < _LIGHT_FROM
 
 
-class AskingDriver(ResumableDriver):
-    """Asks for the background where the app wants to know it."""
+def _to_byte(digits: str) -> int:
+    """Convert a colour value with 1 to 4 hexadecimal digits to the range 0–255."""
+    most = (1 << 4 * len(digits)) - 1
+    return round(int(digits, 16) * 255 / most)
 
-    _asked = False
+
+class BackgroundDriver(ResumableDriver):
+    """A driver that queries the terminal's background colour if the app needs it."""
+
+    _has_queried = False
 
     def start_application_mode(self) -> None:
-        """The answer, if any comes, is a `BackgroundReported`."""
+        """Query the background. A reply is posted as `BackgroundReported`."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if getattr(app_of(self), "wants_background", False):
             write_beside(self, Control.BACKGROUND)
             write_beside(self, Control.REPORT)
             self.flush()
-            self._asked = True
+            self._has_queried = True
 
     def stop_application_mode(self) -> None:
-        if self._asked:
+        if self._has_queried:
             write_beside(self, Control.REPORT_NO_MORE)
-            self._asked = False
-        if (pictures := getattr(app_of(self), "pictures", None)) is not None:
-            pictures.end()  # before the screen is left: what is sent there is of the other one
+            self._has_queried = False
         super().stop_application_mode()

@@ -1,1 +1,4 @@
-"""The chat's transcript: history entries and streamed answers as blocks, and the panel that shows them."""
+"""The chat's transcript.
+
+History entries and streamed responses are shown as blocks in a panel.
+"""

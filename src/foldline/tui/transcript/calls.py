@@ -1,6 +1,7 @@
-"""Tool calls, and the user's own commands, on one line each.
+"""The rows of tool calls and of the user's own commands.
 
-Kept here is what a row says; what a call was given and gave back stays in the history until it is opened.
+Only the text of a row is kept in memory. Arguments and results are read from the history when a row is
+expanded.
 """
 
 import json
@@ -8,100 +9,126 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from foldline.context import numbers
-from foldline.context.calls import command_of, subject_of
-from foldline.context.harmless import clean, clean_line
-from foldline.context.outline import MessageOutline
-from foldline.context.projection import Projection
-from foldline.context.view import item_from
-from foldline.context.weight import entry_weight, item_weight
-from foldline.protocol import AssistantMessage, Subagent, ToolCallPart, ToolResultMessage, UserMessage
+from foldline.memory.subjects import subject_of
+from foldline.protocol import (
+    AssistantMessage,
+    Subagent,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+)
+from foldline.text import numbers
+from foldline.text.harmless import clean, clean_line
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.cells import cut_right
 from foldline.tui.blocks.links import to_file
-from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
-from foldline.tui.transcript.output import OutputBlock, opens_by_itself
-from foldline.tui.transcript.panel import key_name
+from foldline.tui.blocks.plain import LaterBlock, RowBlock, RowColumn, TextBlock
+from foldline.tui.transcript.keys import key_name
+from foldline.tui.transcript.output import WHOLE, is_short_diff, output_block
+from foldline.view.calls import command_of
+from foldline.view.items import item_from
+from foldline.view.outline import MessageOutline
+from foldline.view.projection import Projection
+from foldline.view.weight import entry_weight, item_weight
 
 INDENT: Final = 2
-"""Cells before an answer, where the marks of prompts and tool rows stand."""
+"""Indent of a response in cells. The marks before prompts and tool rows have the same width."""
 CALL_PIECE: Final = 1_000_000
-"""Number of an answer's first tool call: after all its text."""
-_BRIEF, _TOKENS, _SECONDS = 12, 6, 6
-"""Cells of the columns of a tool row."""
+"""Piece number of a response's first tool call, higher than that of any piece of its text."""
+_BRIEF: Final = 12
+_TOKENS: Final = 6
+_SECONDS: Final = 6
+"""Width of the duration column of a tool row, in cells."""
 _TITLE: Final = 400
-"""Characters of a row's main text: more than any terminal has columns."""
+"""Maximum number of characters in a row's main text. No terminal has as many columns."""
 _ON_PATHS: Final = ("read", "write", "edit", "ls")
-"""Tools whose rows lose the start of their text first: it is a path."""
+"""Tools whose title is a path. Paths are shortened at the start."""
 
 Opening = Literal["closed", "part", "whole"]
-"""How far something is open: its first lines, or as much of it as the chat shows."""
+"""How much of a body is shown.
+
+`closed`: nothing; `part`: the first lines; `whole`: as much as the chat can show.
+"""
 
 
 @dataclass(slots=True)
-class Call:
-    """One call, as its row shows it."""
+class CallRow:
+    """The content of a tool call's row."""
 
     key: Key
     number: int
-    """Among the calls of its answer."""
+    """Index of the call among all calls in the same response."""
     call_id: str
     name: str
     title: str
     result: int | None = None
-    """Index of the entry that answers it."""
+    """Index of the entry with the call's result; None until there is a result."""
     brief: str = ""
     failed: bool = False
     opens: bool = False
-    """Whether its body is seen without asking."""
+    """Whether the row is expanded initially."""
     seconds: float | None = None
     output: str = ""
-    """The newest of what it has put out while it runs."""
+    """The last part of the call's output while the call is running."""
     child: Subagent | None = None
-    """The subagent that it has started."""
+    """The subagent started by the call."""
 
-    def answered(self, result: ToolResultMessage) -> None:
-        """Take what its row says of the result."""
+    def set_result(self, result: ToolResultMessage) -> None:
+        """Store the parts of the result that the row shows."""
         details = result.details
-        self.result, self.failed, self.seconds = result.index, result.is_error, details.seconds
-        self.opens = opens_by_itself(result)
-        self.brief = cut_right(clean_line(details.brief), 40) or ("failed ✗" if result.is_error else "")
+        self.result = result.index
+        self.failed = result.is_error
+        self.seconds = details.seconds
+        self.opens = is_short_diff(result)
+        self.brief = cut_right(clean_line(details.brief), 40)
+        if result.is_error and not self.brief:
+            self.brief = "failed ✗"
         self.output = ""
 
 
-def call_of(key: Key, number: int, call: ToolCallPart) -> Call:
-    """A call whose result is not there yet."""
-    return Call(key, number, call.call_id, tool_name(call.name), call_title(call))
-
-
 def tool_name(name: str) -> str:
-    """What a tool is called in rows: one of a server's with the server before it."""
-    server, parted, tool = name.removeprefix("mcp__").partition("__")
-    return clean_line(f"{server} · {tool}" if parted and name.startswith("mcp__") else name)
+    """Return a tool's name as shown in rows.
+
+    For a tool of an MCP server, this is `server · tool`.
+    """
+    server, separator, tool = name.removeprefix("mcp__").partition("__")
+    if separator and name.startswith("mcp__"):
+        name = f"{server} · {tool}"
+    return clean_line(name)
 
 
 def call_title(call: ToolCallPart) -> str:
-    """A call in one line: what it acts on."""
+    """Return one line describing the subject of a call, for example its path."""
     subject = subject_of(call)
     words = clean_line(subject.text[:_TITLE])
     arguments = call.parsed()
     if not words:
-        named = ", ".join(f"{name} {json.dumps(value)}" for name, value in arguments.items())
-        return clean_line(named[:_TITLE])
+        parts = (f"{name} {json.dumps(value)}" for name, value in arguments.items())
+        return clean_line(", ".join(parts)[:_TITLE])
     if subject.kind != "search":
         return words
-    where = arguments.get("path")
-    return f'"{words}" {clean_line(where[:_TITLE])}' if isinstance(where, str) else f'"{words}"'
+    path = arguments.get("path")
+    if isinstance(path, str):
+        return f'"{words}" {clean_line(path[:_TITLE])}'
+    return f'"{words}"'
 
 
 def call_row(
-    call: Call, projection: Projection, *, opening: Opening, gap: int, body: Block | None
+    call: CallRow,
+    projection: Projection,
+    *,
+    opening: Opening,
+    gap: int,
+    body: Block | None,
 ) -> RowBlock:
-    """A call on one line, its result at the right; `body` stands below it."""
+    """Return the row of a call, with its result on the right and `body` below."""
     on_path = call.name in _ON_PATHS
     return RowBlock(
         call.key,
-        (("▸ " if opening == "closed" else "▾ ", "muted"), (f"{call.name:<5} ", "text")),
+        (
+            ("▸ " if opening == "closed" else "▾ ", "muted"),
+            (f"{call.name:<5} ", "text"),
+        ),
         ((call.title, to_file(call.title, "text") if on_path else "text"),),
         _columns(call, projection),
         cut="left" if on_path else "right",
@@ -113,44 +140,54 @@ def call_row(
     )
 
 
-def _columns(call: Call, projection: Projection) -> tuple[Column, ...]:
+def _columns(call: CallRow, projection: Projection) -> tuple[RowColumn, ...]:
+    if call.result is None and call.child is not None:
+        return ()
     if call.result is None:
-        return (Column(call.brief or "…", _BRIEF, "accent", align="left"),) if call.child is None else ()
+        return (RowColumn(call.brief or "…", _BRIEF, "accent", align="left"),)
     letter = altered_letter(projection, call.result)
     weight = f"{letter} {numbers.tokens(_tokens(projection, call.result))}".strip()
-    columns = [Column(weight, _TOKENS, "altered" if letter else "muted", drop="last")]
-    if call.child is None or call.failed:  # else the line below says it
-        columns.insert(0, Column(call.brief, _BRIEF, "alert" if call.failed else "text", align="left"))
+    columns = [
+        RowColumn(weight, _TOKENS, "altered" if letter else "muted", drop="last")
+    ]
+    if (
+        call.child is None or call.failed
+    ):  # otherwise the subagent's line shows the result
+        columns.insert(
+            0,
+            RowColumn(
+                call.brief, _BRIEF, "alert" if call.failed else "text", align="left"
+            ),
+        )
     if call.seconds is not None:
-        columns.append(Column(numbers.seconds(call.seconds), _SECONDS, "muted", drop="first"))
+        columns.append(
+            RowColumn(numbers.seconds(call.seconds), _SECONDS, "muted", drop="first")
+        )
     return tuple(columns)
 
 
 def _tokens(projection: Projection, index: int) -> int:
-    """What the entry weighs verbatim. Looks at no text."""
+    """Estimate the tokens of an entire entry without reading its text."""
     outline = projection.outline(index)
     assert isinstance(outline, MessageOutline), "the result of a call is a message"
     return item_weight(projection, item_from(outline, projection.entries)).tokens
 
 
 def altered_letter(projection: Projection, index: int) -> str:
-    """`C` or `H` for an entry that is in the view, but not as it was."""
+    """Return `C` for a clipped entry, `H` for a hidden entry, or an empty string."""
     return {"clipped": "C", "hidden": "H"}.get(projection.fate(index).kind, "")
 
 
 class CallBook:
-    """The calls of the transcript, by place, by id and by the entry that answers them."""
+    """The calls in the transcript, with lookup by key, id and result."""
 
     def __init__(self) -> None:
-        self._calls: dict[Key, Call] = {}
+        self._calls: dict[Key, CallRow] = {}
         self._by_id: dict[str, Key] = {}
-        """The newest call of each id."""
+        """The key of the newest call with each id."""
         self._by_result: dict[int, Key] = {}
 
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    def get(self, key: Key) -> Call | None:
+    def get(self, key: Key) -> CallRow | None:
         return self._calls.get(key)
 
     @property
@@ -159,96 +196,135 @@ class CallBook:
 
     @property
     def answered_keys(self) -> Iterable[Key]:
-        """Places of the calls whose result is there."""
+        """The keys of the calls that already have a result."""
         return self._by_result.values()
 
     def note(self, message: AssistantMessage) -> None:
-        """Take the calls of an answer."""
+        """Add the calls made by a response."""
         for number, part in enumerate(message.calls):
             key = (message.index, CALL_PIECE + number)
-            self._calls[key] = call_of(key, number, part)
+            name = tool_name(part.name)
+            title = call_title(part)
+            self._calls[key] = CallRow(key, number, part.call_id, name, title)
             self._by_id[part.call_id] = key
 
     def answer(self, result: ToolResultMessage) -> Key | None:
-        """Take a result; the place of its call, if that is here."""
+        """Add a result, and return the key of its call.
+
+        Returns None if the call is unknown.
+        """
         call = self.running(result.call_id)
         if call is None:
             return None
-        call.answered(result)
+        call.set_result(result)
         self._by_result[result.index] = call.key
         return call.key
 
     def start(self, child: Subagent) -> Key | None:
-        """Take the subagent that a call has started; the place of the call, if that is here."""
+        """Add a subagent, and return the key of the call that started it.
+
+        Returns None if the call is unknown.
+        """
         key = self._by_id.get(child.call_id)
         if key is not None:
-            self._calls[key].child = child
-            self._calls[key].title = clean_line(child.title) or self._calls[key].title
+            call = self._calls[key]
+            call.child = child
+            call.title = clean_line(child.title) or call.title
         return key
 
     def of_child(self, child: Subagent) -> Key | None:
-        """The place of the call that has started it."""
+        """Return the key of the call that started this subagent.
+
+        Returns None if the call is unknown.
+        """
         key = self._by_id.get(child.call_id)
         return key if key is not None and self._calls[key].child == child else None
 
-    def running(self, call_id: str) -> Call | None:
-        """The call of this id, as long as it has no result."""
+    def running(self, call_id: str) -> CallRow | None:
+        """Return the running call with this id.
+
+        Returns None if the call is unknown or already has a result.
+        """
         key = self._by_id.get(call_id)
-        return None if key is None or self._calls[key].result is not None else self._calls[key]
+        if key is None or self._calls[key].result is not None:
+            return None
+        return self._calls[key]
 
     def of_result(self, index: int) -> Key | None:
-        """The place of the call that this entry answers."""
+        """Return the key of the call that has this result.
+
+        Returns None if the call is unknown.
+        """
         return self._by_result.get(index)
 
 
 SHELL_CALL: Final = "!"
-"""Stands for the running command in events (`agent/shell.py`)."""
+"""Call id that events use for the user's running command (`agent/shell.py`)."""
+MORE_ABOVE: Final = "… {count:,} more lines above ({key} to expand)"
 _SHOWN: Final = 12
-"""Lines of output below a command that was not opened: the newest, as in a terminal."""
+"""Number of output lines below a collapsed command. As in a terminal, the newest lines are shown."""
 _SHELL_BRIEF = 14
-"""Cells of the column beside the command: how it ended takes more than a call does."""
+"""Width of a command's result column, in cells."""
 
 
 @dataclass(slots=True)
 class Running:
-    """The user's command while it runs. `key` is the place its entry will most likely have."""
+    """The command that the user is running."""
 
     command: str
     key: Key | None = None
-    """None until it is drawn."""
+    """Key of the command's block; None until the block is drawn.
+
+    The command's future entry usually has the same key.
+    """
     output: str = ""
-    """The newest of what it has put out."""
+    """The last part of the command's output."""
 
 
-def shell_block(message: UserMessage, projection: Projection, *, opened: bool) -> Block | None:
-    """A command that has ended, and how. None for an entry that does not say what its command was."""
+def shell_block(
+    message: UserMessage, projection: Projection, *, opened: bool
+) -> Block | None:
+    """Return the row of a completed command.
+
+    Returns None if the entry does not contain a command.
+    """
     command = command_of(message)
     if command is None:
         return None
     output = message.text.removeprefix(f"$ {command}").removeprefix("\n")
     ending = output.rpartition("\n")[2]
     brief = ending[1:-1] if ending[:1] in ("[", "(") else ""
-    failed = brief.startswith(("exit ", "ended by ", "cancelled"))
+    result, style = "exit 0", "text"
+    if brief.startswith(("exit ", "ended by ", "cancelled")):
+        result, style = _short(brief), "alert"
     tokens = numbers.tokens(entry_weight(projection, message).tokens)
     columns = (
-        Column(
-            _short(brief) if failed else "exit 0", _SHELL_BRIEF, "alert" if failed else "text", align="left"
-        ),
-        Column(tokens, _TOKENS, "muted", drop="last"),
+        RowColumn(result, _SHELL_BRIEF, style, align="left"),
+        RowColumn(tokens, _TOKENS, "muted", drop="last"),
     )
     key = (message.index, 0)
-    said = output.rpartition("\n")[0] if brief.startswith("exit ") else output  # the column says it
-    body = OutputBlock(key, output) if opened else _newest(key, said)
-    return _row(key, command, columns, body, "▾ " if opened else "")
+    if opened:
+        lines = min(output.count("\n") + 1, WHOLE)
+        body = LaterBlock(key, lambda: output_block(key, output), lines)
+        return _row(key, command, columns, body, "▾ ")
+    if brief.startswith("exit "):  # the column already shows the exit code
+        output, _, _ = output.rpartition("\n")
+    return _row(key, command, columns, _newest(key, output), "")
 
 
 def running_block(key: Key, command: str, output: str, gap: int) -> Block:
-    """A command that runs, above the end of what it has put out so far, as a terminal shows it."""
-    columns = (Column("…", _SHELL_BRIEF, "accent", align="left"),)
+    """Return the row of a running command, with the last part of its output below."""
+    columns = (RowColumn("…", _SHELL_BRIEF, "accent", align="left"),)
     return replace(_row(key, command, columns, _newest(key, output), ""), gap=gap)
 
 
-def _row(key: Key, command: str, columns: tuple[Column, ...], body: Block | None, lead: str) -> RowBlock:
+def _row(
+    key: Key,
+    command: str,
+    columns: tuple[RowColumn, ...],
+    body: Block | None,
+    lead: str,
+) -> RowBlock:
     return RowBlock(
         key,
         (("! ", "accent"), (lead, "muted")),
@@ -262,7 +338,9 @@ def _row(key: Key, command: str, columns: tuple[Column, ...], body: Block | None
 
 
 def _short(brief: str) -> str:
-    return "cancelled ✗" if brief.startswith("cancelled") else f"{brief.removeprefix('ended by ')} ✗"
+    if brief.startswith("cancelled"):
+        return "cancelled ✗"
+    return f"{brief.removeprefix('ended by ')} ✗"
 
 
 def _newest(key: Key, output: str) -> Block | None:
@@ -272,5 +350,6 @@ def _newest(key: Key, output: str) -> Block | None:
     left_out = output.rstrip().count("\n") + 1 - _SHOWN
     shown = clean("\n".join(lines[-_SHOWN:]))
     if left_out > 0:
-        shown = f"… {left_out:,} more lines above, {key_name('open')} shows them\n{shown}"
+        note = MORE_ABOVE.format(count=left_out, key=key_name("open"))
+        shown = f"{note}\n{shown}"
     return TextBlock(key, shown, "muted", prose=False)

@@ -1,136 +1,184 @@
-"""What the transcript says of subagents: a live line while one works, what it came to once it has ended."""
+"""The lines for subagents in the transcript, showing their progress or their result."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from foldline.context import numbers
-from foldline.context.harmless import clean_line
-from foldline.context.numbers import many
-from foldline.context.projection import Projection
-from foldline.context.subagents import Answers, Work, tokens_in_view, work_of
+from foldline.past.subagents import (
+    SubagentAnswers,
+    SubagentWork,
+    tokens_in_view,
+    work_of,
+)
 from foldline.protocol import Subagent
+from foldline.text import numbers
+from foldline.text.harmless import clean_line
+from foldline.text.numbers import many
 from foldline.tui.blocks.block import Key
 from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.blocks.plain import RowBlock
+from foldline.view.projection import Projection
 
 if TYPE_CHECKING:
     from foldline.protocol.events import SubagentProgress
 
 _ENDED: Final = ("done", "failed", "cancelled")
 _INDENT: Final = 4
+USED: Final = " used"
+ANSWER: Final = USED + ", answer {tokens}"
+_STATES: Final = {"waiting": "waits for you", "background": "in the background"}
 
 
 class Children:
-    """The subagents of a session: what they say while they run, else what their histories do."""
+    """The subagents of a session.
+
+    Keeps their progress while they run, and their totals once they have ended.
+    """
 
     def __init__(self, projection: Projection) -> None:
         self._projection = projection
         self._running: dict[str, SubagentProgress] = {}
-        self._answers = Answers()
-        self._works: dict[str, Work] = {}
+        self._answers = SubagentAnswers()
+        self._works: dict[str, SubagentWork] = {}
 
-    def hear(self, event: "SubagentProgress") -> None:
-        """Take what one of them does now. Of one that has ended, its history says more: it is to be read."""
+    def update(self, event: "SubagentProgress") -> None:
+        """Store the progress of a subagent.
+
+        The subagent's totals are read again when it ends.
+        """
         self._running[event.child] = event
         self._works.pop(event.child, None)
 
     @property
     def unread(self) -> list[str]:
-        """Those that have ended, and whose histories were not read."""
-        known = self._works.keys()
+        """Return the ids of ended subagents with totals that have not been read yet."""
         return [
-            each.child
-            for each in self._projection.subagents
-            if each.child not in known and self._has_ended(each)
+            subagent.child
+            for subagent in self._projection.subagents
+            if subagent.child not in self._works and self._has_ended(subagent)
         ]
 
-    def learn(self, works: Iterable[tuple[str, Work]]) -> None:
-        """Take what was read."""
+    def add_works(self, works: Iterable[tuple[str, SubagentWork]]) -> None:
+        """Store totals read from the subagents' histories."""
         self._works.update(works)
 
-    def _has_ended(self, started: Subagent) -> bool:
-        running = self._running.get(started.child)
+    def _has_ended(self, subagent: Subagent) -> bool:
+        running = self._running.get(subagent.child)
         return running is None or running.state in _ENDED
 
-    def work(self, started: Subagent) -> Work | None:
-        """What it has done so far; None where that is not known yet."""
-        running, known = self._running.get(started.child), self._works.get(started.child)
-        return known or (None if running is None else Work(running.steps, running.tokens))
+    def work(self, subagent: Subagent) -> SubagentWork | None:
+        """Return the steps and tokens of a subagent so far.
+
+        Returns None if they are unknown.
+        """
+        work = self._works.get(subagent.child)
+        running = self._running.get(subagent.child)
+        if work is None and running is not None:
+            return SubagentWork(running.steps, running.tokens)
+        return work
 
     def saved(self) -> tuple[int, int, int]:
-        """How many have worked, the tokens they worked, and what of that is in the view."""
-        each = [(self.work(started), started) for started in self._projection.subagents]
-        worked = [(work.tokens, started) for work, started in each if work is not None]
-        kept = sum(self._kept(started) or 0 for _, started in worked)
-        return len(worked), sum(tokens for tokens, _ in worked), kept
+        """Return the number of subagents, the tokens they used, and their answers' tokens in the view."""
+        count = 0
+        used_tokens = 0
+        view_tokens = 0
+        for subagent in self._projection.subagents:
+            work = self.work(subagent)
+            if work is not None:
+                count += 1
+                used_tokens += work.tokens
+                view_tokens += self._tokens_in_view(subagent) or 0
+        return count, used_tokens, view_tokens
 
-    def _kept(self, started: Subagent) -> int | None:
-        """Tokens of its answers in the view; None where it has not answered."""
-        answers = self._answers.of(self._projection, started)
+    def _tokens_in_view(self, subagent: Subagent) -> int | None:
+        """Return the tokens that a subagent's answers take in the model's view.
+
+        Returns None if there are no answers.
+        """
+        answers = self._answers.of(self._projection, subagent)
         return tokens_in_view(self._projection, answers) if answers else None
 
-    def words(self, started: Subagent) -> Spans:
-        """`explore · 14 steps · 43k worked, 1.2k in your view`; while it runs, `14 steps · 43k · read a.py`.
-        What the reader has to know stands first: rows are narrow."""
-        running, work, ended = self._running.get(started.child), self.work(started), self._has_ended(started)
-        parts: list[Span] = [(self._state(started), "muted" if ended else "accent")]
+    def words(self, subagent: Subagent) -> Spans:
+        """Describe a subagent in one line.
+
+        The most important part comes first, because rows are narrow. For a running subagent: `explore · 14
+        steps · 43k · read a.py`. For one that has ended: `explore · 14 steps · 43k used, answer 1.2k`.
+        """
+        running = self._running.get(subagent.child)
+        work = self.work(subagent)
+        has_ended = self._has_ended(subagent)
+        parts: list[Span] = [
+            (self._state(subagent), "muted" if has_ended else "accent")
+        ]
         if work is not None and work.steps:
-            worked = self._worked(started) if ended else ""
-            tokens = f"{numbers.short_tokens(work.tokens)}{worked}"
+            tokens = numbers.short_tokens(work.tokens)
+            if has_ended:
+                tokens += self._answer_words(subagent)
             parts.append((f"{many(work.steps, 'step')} · {tokens}", "muted"))
-        if running is not None and not ended:
+        if running is not None and not has_ended:
             parts.append((clean_line(running.doing), "accent"))
-        agent = (clean_line(started.agent) or "subagent", "muted")
+        agent = (clean_line(subagent.agent) or "subagent", "muted")
         return (agent, *((f" · {words}", style) for words, style in parts if words))
 
-    def _state(self, started: Subagent) -> str:
-        """What has to be said of it beside what it does; empty where that is nothing."""
-        running, work = self._running.get(started.child), self.work(started)
+    def _state(self, subagent: Subagent) -> str:
+        """Return a word for a subagent's state.
+
+        The word is empty if the subagent is running or has ended normally.
+        """
+        running = self._running.get(subagent.child)
         state = "done" if running is None else running.state
-        if not self._has_ended(started):
-            return {"waiting": "waits for you", "background": "in the background"}.get(state, "")
+        if not self._has_ended(subagent):
+            return _STATES.get(state, "")
         if state != "done":
             return state
+        work = self.work(subagent)
         if work is not None and not work.finished:
             return "unfinished"
-        is_awaited = running is not None and not self._answers.of(self._projection, started)
-        return "unread" if not is_awaited and self._answers.is_owed(self._projection, started) else ""
+        is_awaited = running is not None and not self._answers.of(
+            self._projection, subagent
+        )
+        if is_awaited or not self._answers.is_owed(self._projection, subagent):
+            return ""
+        return "unread"
 
-    def _worked(self, started: Subagent) -> str:
-        """What stands behind the tokens of one that has ended."""
-        kept = self._kept(started)
-        return " worked" if kept is None else f" worked, {numbers.tokens(kept)} in your view"
+    def _answer_words(self, subagent: Subagent) -> str:
+        """Describe how many tokens a subagent's answers take in the model's view."""
+        tokens = self._tokens_in_view(subagent)
+        return USED if tokens is None else ANSWER.format(tokens=numbers.tokens(tokens))
 
-    def line(self, key: Key, started: Subagent) -> RowBlock:
-        """The same as the line below a call, which stands at `key`."""
-        return RowBlock(key, (), self.words(started))
+    def line(self, key: Key, subagent: Subagent) -> RowBlock:
+        """Return the line for a subagent, shown below its call at `key`."""
+        return RowBlock(key, (), self.words(subagent))
 
-    def block(self, started: Subagent) -> RowBlock:
-        """One whose call nobody knows, as an entry of its own."""
-        key = (started.index, 0)
-        name = clean_line(started.agent) or "subagent"
-        title = ((clean_line(started.title), "text"),)
+    def block(self, subagent: Subagent) -> RowBlock:
+        """Return the block for a subagent that was not started by a call."""
+        key = (subagent.index, 0)
+        name = clean_line(subagent.agent) or "subagent"
+        title = ((clean_line(subagent.title), "text"),)
         return RowBlock(
             key,
             (("▸ ", "muted"), (f"{name} ", "text")),
             title,
             gap=1,
-            body=self.line(key, started),
+            body=self.line(key, subagent),
             indent=_INDENT,
         )
 
 
-def works_of(events: Path, children: Iterable[str]) -> list[tuple[str, Work]]:
-    """What their histories, below the one in `events`, say of these; for a thread."""
+def works_of(events: Path, children: Iterable[str]) -> list[tuple[str, SubagentWork]]:
+    """Read the totals of subagents from their histories, which are stored next to the file `events`.
+
+    Blocks, so call this in a thread.
+    """
     from foldline.history import Session
     from foldline.history.children import child_events
     from foldline.protocol import FoldlineError
 
-    found: list[tuple[str, Work]] = []
+    works: list[tuple[str, SubagentWork]] = []
     for child in children:
         try:
-            found.append((child, work_of(Session.open(child_events(events, child)).projection)))
+            work = work_of(Session.open(child_events(events, child)).projection)
         except FoldlineError:
-            found.append((child, Work(0, 0, finished=False)))  # it is not there any more, or was never begun
-    return found
+            work = SubagentWork(0, 0, finished=False)  # was deleted, or never started
+        works.append((child, work))
+    return works

@@ -1,14 +1,9 @@
-"""What is behind a row of the transcript: how far it is open, what copying takes there, what search reads."""
+"""Expands, collapses and copies blocks of the transcript, and returns their text for search."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from foldline.context.calls import command_of
-from foldline.context.harmless import with_signs
-from foldline.context.numbers import many
-from foldline.context.outline import MessageOutline
-from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -20,71 +15,105 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.text.harmless import with_signs
+from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.cutter import Code
-from foldline.tui.blocks.markdown import MarkdownBlock
+from foldline.tui.blocks.markdown import MarkdownBlock, markdown_blocks
 from foldline.tui.blocks.plain import LaterBlock, StackBlock
 from foldline.tui.blocks.view import BlockView
 from foldline.tui.transcript import calls, rows
-from foldline.tui.transcript.calls import Call, CallBook, Opening, altered_letter, call_row
+from foldline.tui.transcript.calls import (
+    CALL_PIECE,
+    INDENT,
+    CallBook,
+    CallRow,
+    Opening,
+    altered_letter,
+    call_row,
+)
 from foldline.tui.transcript.children import Children
-from foldline.tui.transcript.output import PART, WHOLE, Body, call_body, live_tail, plain_output
-from foldline.tui.transcript.panel import key_name
-from foldline.tui.transcript.rows import THOUGHT, is_thought, thought_pieces, thought_row
+from foldline.tui.transcript.output import (
+    PART,
+    WHOLE,
+    Body,
+    call_body,
+    expand_hint,
+    live_tail,
+    plain_output,
+)
+from foldline.tui.transcript.rows import (
+    TEXT_PIECE,
+    THOUGHT,
+    is_thought,
+    thought_row,
+)
+from foldline.view.calls import command_of
+from foldline.view.outline import MessageOutline
+from foldline.view.projection import Projection
 
 _SLICE: Final = 64
-"""Calls that are drawn anew at a time: about 10 ms."""
+"""Number of tool calls redrawn before yielding to the event loop. Redrawing them takes about 10 ms."""
 _TOKENS_A_LINE: Final = 10
-"""Of an output: what a height is guessed by before somebody looks."""
-_FURTHER: Final[dict[Opening, tuple[Opening, ...]]] = {
-    "closed": ("part", "whole"),
-    "part": ("whole",),
-    "whole": (),
-}
+"""Assumed number of tokens per line of output, for estimating heights before drawing."""
+_LEVELS: Final[tuple[Opening, ...]] = ("closed", "part", "whole")
 
 
 class Openings:
-    """What is open in the transcript, and how far: calls, summaries, thoughts, long prompts; all in place.
+    """The expanded blocks of the transcript: calls, summaries, thoughts and long prompts.
 
-    Nothing is read from the history before it is drawn.
+    The content of expanded blocks is read from the history only when it is drawn.
     """
 
-    def __init__(self, view: BlockView, projection: Projection, calls: CallBook, children: Children) -> None:
+    def __init__(
+        self,
+        view: BlockView,
+        projection: Projection,
+        calls: CallBook,
+        children: Children,
+    ) -> None:
         self._view = view
         self._projection = projection
         self._calls = calls
         self._children = children
         self._levels: dict[Key, Opening] = {}
         self.thought_seconds: dict[int, float] = {}
-        """How long the answers thought that came while somebody looked."""
+        """Thinking time, in seconds, of each response streamed so far, by entry index."""
         self._revealed: tuple[Key, Opening] | None = None
-        """What is open only because a search stands on it, and how far it was open before."""
+        """The block expanded to reveal the current search match, and that block's previous level."""
         self.altered: set[Key] = set()
-        """Calls whose row carries the letter of a fate."""
+        """Keys of the calls that are marked as clipped or hidden."""
 
     def level(self, key: Key) -> Opening:
-        """How far it is open: what changed a few lines is by itself. The pieces of a thought are as open as
-        their row."""
+        """Return how much of a block is shown.
+
+        Short diffs are expanded from the start. A thought is always expanded completely.
+        """
         call = self._calls.get(key)
-        by_itself: Opening = "part" if call is not None and call.opens else "closed"
-        return self._levels.get((key[0], THOUGHT) if is_thought(key) else key, by_itself)
+        default: Opening = "part" if call is not None and call.opens else "closed"
+        return self._levels.get(key, default)
 
     def opens(self, key: Key) -> bool:
-        """Whether there is anything to open or close here."""
+        """Whether this block can be expanded or collapsed."""
         if key in self._levels or is_thought(key) or self._calls.get(key) is not None:
             return True
         entry = self._projection.entry(key[0])
         if isinstance(entry, UserMessage):
-            ran = entry.origin == "shell" and command_of(entry) is not None
-            return ran or rows.is_long(entry)
+            is_command = entry.origin == "shell" and command_of(entry) is not None
+            return is_command or rows.is_long(entry)
         return isinstance(entry, Compaction | Subagent)
 
     def reveal(self, key: Key, needle: str) -> bool:
-        """Open it as far as `needle` needs, and close what was opened before; whether it is seen."""
+        """Expand a block until `needle` is visible, and collapse the previously revealed block.
+
+        Returns:
+            Whether `needle` is visible.
+        """
         if self._revealed is not None and self._revealed[0] != key:
             self.conceal()
         before = self.level(key)
-        for level in _FURTHER[before] if self.opens(key) else ():
+        levels = _LEVELS[_LEVELS.index(before) + 1 :] if self.opens(key) else ()
+        for level in levels:
             if self._shows(key, needle):
                 break
             self._revealed = self._revealed or (key, before)
@@ -92,90 +121,83 @@ class Openings:
         return self._shows(key, needle)
 
     def conceal(self) -> None:
-        """Close again what was opened for a search."""
+        """Collapse the block that was expanded for a search."""
         revealed, self._revealed = self._revealed, None
         if revealed is not None:
             self.set(*revealed)
 
     def _shows(self, key: Key, needle: str) -> bool:
-        """Whether these words are drawn at a place."""
-        for block in self._blocks_from(key):
-            same_thought = is_thought(key) and is_thought(block.key) and block.key[0] == key[0]
-            if block.key != key and not same_thought:
-                return False
-            if needle.lower() in block.text().lower():
-                return True
-        return False
-
-    def _blocks_from(self, key: Key) -> Iterator[Block]:
-        first = self._view.index_of(key)
-        return iter(()) if first is None else map(self._view.block_at, range(first, self._view.count))
+        """Whether the part of a block that is shown contains this text."""
+        block = self._view.block(key)
+        return block is not None and needle.lower() in block.text().lower()
 
     def toggle(self, key: Key) -> None:
-        """One step: open; where that showed a part only, all of it; closed."""
-        self._revealed = None  # from here on it is as the reader wants it
-        level, call = self.level(key), self._calls.get(key)
-        if call is None:
-            self.set(key, "closed" if level != "closed" else "whole")
-        elif level == "closed":
-            self.set(key, "part")
+        """Switch a block to its next level.
+
+        Calls go from `closed` to `part`, to `whole` if there is more to show, and back to `closed`. Other
+        blocks switch between `closed` and `whole`.
+        """
+        self._revealed = None  # the level is now the user's choice
+        level = self.level(key)
+        call = self._calls.get(key)
+        if level == "closed":
+            self.set(key, "whole" if call is None else "part")
+        elif call is not None and level == "part" and self._body(call, "part").more:
+            self.set(key, "whole")
         else:
-            self.set(key, "whole" if level == "part" and self._body(call, "part").more else "closed")
+            self.set(key, "closed")
 
     def flip(self, key: Key) -> bool:
-        """Note that it is open, or closed, without drawing anything: whether it is open now."""
+        """Expand or collapse a block without drawing it, and return whether it is now expanded."""
         if self._levels.pop(key, None) is None:
             self._levels[key] = "whole"
         return key in self._levels
 
     def set(self, key: Key, level: Opening) -> None:
-        """Open it this far, in place."""
-        if is_thought(key):
-            key = (key[0], THOUGHT)
-        block = self._view.block(key)
-        if block is None:
-            return
-        before = self.level(key)
+        """Set a block to this level, in place."""
         self._levels.pop(key, None)
         if level != self.level(key):
             self._levels[key] = level
-        if key in self._calls.keys:
-            self.redraw_call(key, follow=False)
-        elif is_thought(key):
-            if (before == "closed") != (level == "closed"):
-                self._draw_thought(key[0], level != "closed", block.gap)
-        elif (other := self._other(key, level)) is not None:
-            self._view.replace(key, replace(other, gap=block.gap))
+        self.redraw(key)
 
-    def redraw(self, key: Key) -> None:
-        """Draw it as it is now, as far open as it was."""
-        self.set(key, self.level(key))
+    def redraw(self, key: Key, *, follow: bool = False) -> None:
+        """Redraw a block at its current level."""
+        block = self._view.block(key)
+        if block is None:
+            return
+        if self._calls.get(key) is not None:
+            self._view.replace(key, self.call_block(key, block.gap), follow=follow)
+        elif (new_block := self._entry_block(key, self.level(key))) is not None:
+            new_block = replace(new_block, gap=block.gap)
+            self._view.replace(key, new_block, follow=follow)
 
-    def _other(self, key: Key, level: Opening) -> Block | None:
+    def _entry_block(self, key: Key, level: Opening) -> Block | None:
         entry = self._projection.entry(key[0])
         match entry:
+            case AssistantMessage() if is_thought(key):
+                return self._thought_row(entry)
             case Compaction():
-                return rows.compaction_block(entry, self._projection, opened=level != "closed")
+                return rows.compaction_block(
+                    entry, self._projection, opened=level != "closed"
+                )
             case UserMessage(origin="shell"):
-                return calls.shell_block(entry, self._projection, opened=level != "closed")
+                return calls.shell_block(
+                    entry, self._projection, opened=level != "closed"
+                )
             case UserMessage():
                 opening = "part" if level == "closed" else level
                 return rows.prompt_block(entry, self._projection, opening=opening)
+            case Subagent():
+                return self._children.block(entry)
             case _:
                 return None
 
     # --- calls -------------------------------------------------------------------------------------
 
-    def redraw_call(self, key: Key, *, follow: bool = True) -> None:
-        """Draw a call as it is now."""
-        block = self._view.block(key)
-        if block is not None:
-            self._view.replace(key, self.call_block(key, block.gap), follow=follow)
-
     def call_block(self, key: Key, gap: int) -> Block:
-        """The block of a call, open as far as it is."""
+        """Return the block of a call at its current level."""
         call = self._calls.get(key)
-        assert call is not None, "only the places of calls are asked for"
+        assert call is not None, "the key is that of a call"
         if call.result is not None and altered_letter(self._projection, call.result):
             self.altered.add(key)
         else:
@@ -187,87 +209,101 @@ class Openings:
             below = line if below is None else StackBlock(key, (line, below))
         return call_row(call, self._projection, opening=level, gap=gap, body=below)
 
-    def _below(self, call: Call, level: Opening) -> Block | None:
+    def _below(self, call: CallRow, level: Opening) -> Block | None:
         if call.result is None and call.output:
             return live_tail(call.key, call.output)
         if level == "closed":
             return None
         outline = None if call.result is None else self._projection.outline(call.result)
         tokens = outline.tokens if isinstance(outline, MessageOutline) else 0
-        lines = min(tokens // _TOKENS_A_LINE + 1, PART if level == "part" else WHOLE) + 1
+        lines = min(tokens // _TOKENS_A_LINE + 1, _most_lines(level)) + 1
         return LaterBlock(call.key, lambda: self._body(call, level).block, lines)
 
-    def _body(self, call: Call, level: Opening) -> Body:
-        given, result = parts_of_call(call, self._projection)
-        further = f"{key_name('open' if level == 'part' else 'inspect')} opens"
-        most = PART if level == "part" else WHOLE
-        return call_body(call.key, given, result, self._projection, most=most, further=further)
+    def _body(self, call: CallRow, level: Opening) -> Body:
+        part, result = parts_of_call(call, self._projection)
+        hint = expand_hint(level)
+        return call_body(
+            call.key,
+            part,
+            result,
+            self._projection,
+            most=_most_lines(level),
+            further=hint,
+        )
 
     def toggle_all_calls(self) -> Iterator[None]:
-        """Open every tool call, or leave open only what is by itself where another one is: in slices, what is
-        seen first."""
-        touched = [key for key in self._levels if self._calls.get(key) is not None]
-        levels = [self._levels.pop(key) for key in touched]
-        is_opened = any(level != "closed" for level in levels)
-        if not is_opened:
-            self._levels |= dict.fromkeys(self._calls.keys, "part")
-        yield from self.redrawn(touched if is_opened else self._calls.keys)
+        """Expand all tool calls.
 
-    def redrawn(self, keys: Iterable[Key]) -> Iterator[None]:
-        """Draw these calls anew, a slice at a time, from the top line on and then what is above it."""
+        If the user has already expanded any, collapse all of them instead. Each `yield` ends a slice of the
+        work.
+        """
+        changed = [key for key in self._levels if self._calls.get(key) is not None]
+        levels = [self._levels.pop(key) for key in changed]
+        if any(level != "closed" for level in levels):
+            yield from self.redraw_calls(changed)
+        else:
+            self._levels |= dict.fromkeys(self._calls.keys, "part")
+            yield from self.redraw_calls(self._calls.keys)
+
+    def redraw_calls(self, keys: Iterable[Key]) -> Iterator[None]:
+        """Redraw calls, first those at or below the top line, then those above.
+
+        Each `yield` ends a slice of the work.
+        """
         top = self._view.top
         ordered = sorted(keys, key=lambda key: (top is not None and key < top[0], key))
         for start in range(0, len(ordered), _SLICE):
             for key in ordered[start : start + _SLICE]:
-                self.redraw_call(key, follow=False)
+                self.redraw(key)
             yield
 
     # --- thoughts ----------------------------------------------------------------------------------
 
-    def answer_blocks(self, message: AssistantMessage, text: Sequence[Block] | None = None) -> list[Block]:
-        """The blocks of an answer, its thought as open as it was while it came. `text`: those of its text,
-        where they are there already."""
-        blocks = list(rows.answer_blocks(message, self._projection, text))
+    def answer_blocks(
+        self, message: AssistantMessage, text: Sequence[Block] | None = None
+    ) -> list[Block]:
+        """Return the blocks of a response: thinking, text and calls.
+
+        The calls must already be in the `CallBook`. `text` contains the blocks of the response's text, if
+        they already exist. A thought stays expanded if it was expanded while streaming.
+        """
+        index = message.index
+        blocks: list[Block] = []
         if message.thinking.strip():
-            opened = self.level(blocks[0].key) != "closed"
-            blocks[:1] = [
-                self._thought_row(message, opened, blocks[0].gap),
-                *(thought_pieces(message.index, message.thinking) if opened else ()),
-            ]
-        return blocks
+            blocks.append(self._thought_row(message))
+        if text is None:
+            text = markdown_blocks(message.text, index, TEXT_PIECE, indent=INDENT)
+        blocks += text
+        for number in range(len(message.calls)):
+            key = (index, CALL_PIECE + number)
+            blocks.append(self.call_block(key, gap=int(number == 0)))
+        return blocks + rows.ending_blocks(message)
 
-    def _thought_row(self, message: AssistantMessage, opened: bool, gap: int) -> Block:
-        tokens = rows.thought_tokens(message, self._projection)
-        seconds = self.thought_seconds.get(message.index)
-        return thought_row(message.index, tokens, seconds, opened=opened, gap=gap)
-
-    def _draw_thought(self, index: int, opened: bool, gap: int) -> None:
-        message = self._projection.entry(index)
-        if not isinstance(message, AssistantMessage):
-            return
-        row = self._thought_row(message, opened, gap)
-        self._view.replace(row.key, row)
-        if opened:
-            self._view.insert_after(row.key, *thought_pieces(index, message.thinking))
-        else:
-            self.close_pieces(index)
-
-    def close_pieces(self, index: int) -> None:
-        """Take the words of a thought away, below its row."""
-        gone: list[Key] = []
-        for block in self._blocks_from((index, THOUGHT)):
-            if block.key[0] != index or not is_thought(block.key):
-                break
-            gone.append(block.key)
-        self._view.remove_blocks(gone[1:])
+    def _thought_row(self, message: AssistantMessage) -> Block:
+        return thought_row(
+            message.index,
+            rows.thought_tokens(message, self._projection),
+            self.thought_seconds.get(message.index),
+            None
+            if self.level((message.index, THOUGHT)) == "closed"
+            else message.thinking,
+        )
 
 
-def parts_of_call(call: Call, projection: Projection) -> tuple[ToolCallPart, ToolResultMessage | None]:
-    """What a call was given, and, where it is there, what it gave back."""
+def _most_lines(level: Opening) -> int:
+    return PART if level == "part" else WHOLE
+
+
+def parts_of_call(
+    call: CallRow, projection: Projection
+) -> tuple[ToolCallPart, ToolResultMessage | None]:
+    """Read a call and its result from the history."""
     answer = projection.entry(call.key[0])
-    assert isinstance(answer, AssistantMessage), "a call stands in an answer"
+    assert isinstance(answer, AssistantMessage), "calls are parts of answers"
     result = None if call.result is None else projection.entry(call.result)
-    return answer.calls[call.number], result if isinstance(result, ToolResultMessage) else None
+    return answer.calls[call.number], result if isinstance(
+        result, ToolResultMessage
+    ) else None
 
 
 # --- copying --------------------------------------------------------------------------------------------
@@ -275,64 +311,89 @@ def parts_of_call(call: Call, projection: Projection) -> tuple[ToolCallPart, Too
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Text for the clipboard, and what it is, in words."""
+    """Text for the clipboard, with a description."""
 
     text: str
-    what: str
+    noun: str
     instead: str = ""
-    """What the same key takes when it is pressed again; empty: the same."""
+    """Description of what another press of the key would copy; empty if there is no alternative."""
 
     @property
     def words(self) -> str:
-        """`the code block: 14 lines`."""
+        """The description and the size: `the code block: 14 lines`."""
         lines = self.text.count("\n") + 1
         size = many(lines, "line") if lines > 1 else many(len(self.text), "character")
-        return f"{self.what}: {size}"
+        return f"{self.noun}: {size}"
 
 
-def copied(block: Block, call: Call | None, projection: Projection, *, again: bool) -> Copied | None:
-    """What is at this block: a piece of code, what a call gave back, else the entry. `again`: what the second
-    press of the key takes. None where there is nothing."""
+def copied(
+    block: Block, call: CallRow | None, projection: Projection, *, again: bool
+) -> Copied | None:
+    """Return the text to copy from a block: its code, its call's result, or its entire entry.
+
+    If `again` is set, the key was pressed a second time, which selects the alternative text. Returns None if
+    there is no text.
+    """
     if call is not None:
         return _of_call(call, projection, again)
     entry = projection.entry(block.key[0])
     if is_thought(block.key) and isinstance(entry, AssistantMessage):
         return Copied(entry.thinking.strip(), "the thought")
-    whole = _of_entry(entry, block)
-    if isinstance(block, MarkdownBlock) and isinstance(block.content, Code) and not again:
-        instead = whole.what if whole is not None else ""
+    entry_text = _of_entry(entry, block)
+    if (
+        isinstance(block, MarkdownBlock)
+        and isinstance(block.content, Code)
+        and not again
+    ):
+        instead = entry_text.noun if entry_text is not None else ""
         return Copied("\n".join(block.content.fence.source), "the code block", instead)
-    return whole
+    return entry_text
 
 
-def _of_call(call: Call, projection: Projection, again: bool) -> Copied | None:
+def _of_call(call: CallRow, projection: Projection, again: bool) -> Copied | None:
     part, result = parts_of_call(call, projection)
     command = part.parsed().get("command")
-    text, what = (command, "the command") if isinstance(command, str) else (part.arguments, "the arguments")
-    if call.result is None or again:
-        return Copied(text, what, "" if call.result is None else "what it gave back")
+    text, noun = part.arguments, "the arguments"
+    if isinstance(command, str):
+        text, noun = command, "the command"
+    if call.result is None:
+        return Copied(text, noun)
+    if again:
+        return Copied(text, noun, "the output")
     if result is None:
         return None
     if result.details.diff:
-        return Copied(with_signs(result.details.diff.rstrip("\n")), "the diff", what)
-    return Copied(plain_output(result.text.rstrip("\n")), f"the output of {call.name}", what)
+        return Copied(with_signs(result.details.diff.rstrip("\n")), "the diff", noun)
+    return Copied(
+        plain_output(result.text.rstrip("\n")), f"the output of {call.name}", noun
+    )
 
 
 def _of_entry(entry: Entry | None, block: Block) -> Copied | None:
     match entry:
         case AssistantMessage():
-            return Copied(entry.text.strip(), "the answer") if entry.text.strip() else None
+            return (
+                Copied(entry.text.strip(), "the answer") if entry.text.strip() else None
+            )
         case Compaction():
-            return Copied(entry.summary, "the summary") if entry.summary.strip() else None
+            return (
+                Copied(entry.summary, "the summary") if entry.summary.strip() else None
+            )
         case BaseMessage():
-            return Copied(entry.text, "the prompt" if entry.type == "user" else "the entry")
+            return Copied(
+                entry.text, "the prompt" if entry.type == "user" else "the entry"
+            )
         case _:
             return Copied(block.text(), "the line")
 
 
-def pictures_at(key: Key, call: Call | None, projection: Projection) -> tuple[ImagePart, ...]:
-    """The pictures of a prompt, or of what a call gave back."""
-    entry = projection.entry(key[0]) if call is None else parts_of_call(call, projection)[1]
+def pictures_at(
+    key: Key, call: CallRow | None, projection: Projection
+) -> tuple[ImagePart, ...]:
+    """Return the images in a prompt or in a call's result."""
+    entry = (
+        projection.entry(key[0]) if call is None else parts_of_call(call, projection)[1]
+    )
     parts = entry.parts if isinstance(entry, BaseMessage) else ()
     return tuple(part for part in parts if isinstance(part, ImagePart))
 
@@ -340,15 +401,17 @@ def pictures_at(key: Key, call: Call | None, projection: Projection) -> tuple[Im
 # --- search ----------------------------------------------------------------------------------------------
 
 
-def words_at(block: Block, call: Call | None, projection: Projection) -> str:
-    """All that stands at a block, opened or not."""
+def words_at(block: Block, call: CallRow | None, projection: Projection) -> str:
+    """Return the searchable text of a block, including collapsed parts."""
     if call is not None:
-        given, result = parts_of_call(call, projection)
-        found = () if result is None else (result.details.diff or "", result.text)
-        return "\n".join((call.title, given.arguments, *found))
+        part, result = parts_of_call(call, projection)
+        texts = [call.title, part.arguments]
+        if result is not None:
+            texts += [result.details.diff or "", result.text]
+        return "\n".join(texts)
     entry = projection.entry(block.key[0])
-    if is_thought(block.key):
-        return entry.thinking if block.key[1] == THOUGHT and isinstance(entry, AssistantMessage) else ""
+    if is_thought(block.key) and isinstance(entry, AssistantMessage):
+        return entry.thinking
     if isinstance(entry, Compaction):
         return f"{block.text()}\n{entry.summary}"
     if isinstance(entry, BaseMessage) and not isinstance(entry, AssistantMessage):

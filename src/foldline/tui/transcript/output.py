@@ -1,234 +1,234 @@
-"""What a call was given, put out or changed, as lines below its row; cut where it is long.
+"""The bodies of tool calls: shortened arguments, output or a diff.
 
-Foreign text of any size: cleaned here, never raw. Colours of the output become the colour roles nearest to
-them; everything else a terminal would act on is left out or becomes a sign.
+The text is untrusted, may be of any size, and is sanitised here. ANSI colours are mapped to the nearest
+colour roles. Other control sequences are removed or made visible.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import zip_longest
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from textual.strip import Strip
+from rich.ansi import AnsiDecoder
+from rich.style import Style
+from rich.text import Text
 
-from foldline.agent.tools.files import change
+from foldline.agent.tools.files import unified_diff
 from foldline.agent.tools.images import pixels_of
-from foldline.agent.tools.text import printed, sized
-from foldline.context.calls import subject_of
-from foldline.context.facts import NEW_ARGUMENTS, OLD_ARGUMENTS
-from foldline.context.harmless import TAB, clean, clean_code, clean_line
-from foldline.context.numbers import many
-from foldline.context.projection import Projection
-from foldline.protocol import BaseMessage, ImagePart, ToolCallPart, ToolResultMessage
+from foldline.agent.tools.text import printed
+from foldline.json_text import parse_json
+from foldline.memory.facts import NEW_ARGUMENTS, OLD_ARGUMENTS
+from foldline.memory.subjects import subject_of
+from foldline.protocol import ImagePart, ToolCallPart, ToolResultMessage
+from foldline.text.harmless import TAB, clean, clean_code, clean_line
+from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.diff import SHORT, DiffBlock, DiffLine, lines_of_diff, path_in
 from foldline.tui.blocks.links import to_file
-from foldline.tui.blocks.pictures import Picture, PicturesBlock
 from foldline.tui.blocks.plain import LinesBlock, StackBlock, TextBlock
-from foldline.tui.blocks.styles import Styles
-from foldline.tui.transcript.panel import key_name
+from foldline.tui.transcript.keys import key_name
+from foldline.view.projection import Projection
 
+NO_OUTPUT: Final = "(no output)"
+NO_ARGUMENTS: Final = "(no arguments)"
+MORE_CHARACTERS: Final = "… {count:,} more characters"
+FULL_OUTPUT: Final = "full output: {file}"
+EXPAND: Final = "{key} to expand"
+INSPECT: Final = "{key} to inspect"
+PICTURE: Final = "[picture {kind}, press {key} to show it]"
 LINE_LENGTH: Final = 2_000
-"""Characters of a line that are shown; the Inspector shows all."""
+"""Maximum number of characters shown per line. The Inspector shows the entire line."""
 _MOST_JSON: Final = 200_000
-"""Characters of a result up to which JSON is set in lines: a few milliseconds."""
+"""Maximum number of characters of JSON that are formatted. This takes a few milliseconds."""
 
 _SGR: Final = re.compile(r"\x1b\[([0-9;:]*)m")
 _OTHER: Final = re.compile(
-    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-ln-~]"  # CSI but SGR: cursor movement, erasing
+    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-ln-~]"  # CSI except SGR: cursor movement, erasing
     r"|\x1b\][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links
     r"|\x1b[()][0-9A-Za-z]"  # character sets
 )
-_COLORS: Final = ("muted", "alert", "live", "altered", "folded", "accent", "accent", "text")
-"""The roles nearest to black, red, green, yellow, blue, magenta, cyan and white."""
-_ATTRIBUTES: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
-_ENDED_BY: Final = {
-    22: ("bold", "dim"),
-    23: ("italic",),
-    24: ("underline",),
-    27: ("reverse",),
-    29: ("strike",),
-}
+_COLORS: Final = (
+    "muted",
+    "alert",
+    "live",
+    "altered",
+    "compacted",
+    "accent",
+    "accent",
+    "text",
+)
+"""The roles for black, red, green, yellow, blue, magenta, cyan and white, in this order."""
+_ATTRIBUTES: Final = ("bold", "dim", "italic", "underline", "reverse", "strike")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OutputBlock(Block):
-    """The first lines of an output, and how many more there are."""
-
-    source: str
-    most: int = 400
-    style: str = "muted"
-
-    def render(self, width: int, styles: Styles) -> list[Strip]:
-        return LinesBlock(self.key, self._lines()).render(width, styles)
-
-    def estimate(self, width: int) -> int:
-        return min(self.source.count("\n") + 1, self.most)
-
-    def text(self) -> str:
-        return LinesBlock(self.key, self._lines()).text()
-
-    def _lines(self) -> tuple[Spans, ...]:
-        lines, more, _ = output_lines(self.source, self.most, self.style)
-        if not lines:
-            return ((("(no output)", "muted"),),)
-        if not more:
-            return lines
-        return (*lines, ((more_words(more, f"{key_name('inspect')} opens all"), "muted italic"),))
+def output_block(key: Key, output: str) -> LinesBlock:
+    """Return the first lines of a command's output, and the number of remaining lines."""
+    start = output_lines(output, WHOLE)
+    lines = start.lines or (((NO_OUTPUT, "muted"),),)
+    if start.more:
+        more = more_words(start.more, expand_hint("whole"))
+        lines = (*lines, ((more, "muted italic"),))
+    return LinesBlock(key, lines)
 
 
-def more_words(count: int, rest: str) -> str:
-    """`… 180 more lines, Enter opens`."""
-    return f"… {many(count, 'more line')}, {rest}"
+def more_words(count: int, hint: str) -> str:
+    """Return the note about lines that are not shown: `… 180 more lines (Enter to expand)`."""
+    return f"… {many(count, 'more line')} ({hint})"
 
 
-class Cut(NamedTuple):
-    """The first lines of something, how many more there are, and whether one of the first was cut short."""
+def expand_hint(level: str) -> str:
+    """Return the hint on how to see more of a block that is shown at this level."""
+    if level == "part":
+        return EXPAND.format(key=key_name("open"))
+    return INSPECT.format(key=key_name("inspect"))
+
+
+class OutputStart(NamedTuple):
+    """The first lines of an output."""
 
     lines: tuple[Spans, ...]
     more: int
+    """Number of remaining lines."""
     short: bool = False
+    """Whether any of the lines was shortened."""
 
 
 def output_lines(
-    text: str, most: int, style: str = "muted", *, length: int = LINE_LENGTH, json_in_lines: bool = True
-) -> Cut:
-    """The first `most` lines, `length` characters of each; JSON on one line is set in several."""
-    pretty = _set_in_lines(text) if json_in_lines else None
-    if pretty is not None:
-        lines = pretty.split("\n")
+    text: str,
+    most: int,
+    style: str = "muted",
+    *,
+    length: int = LINE_LENGTH,
+    json_in_lines: bool = True,
+) -> OutputStart:
+    """Draw the first `most` lines of an output, each with at most `length` characters.
+
+    If `json_in_lines` is set, JSON on a single line is formatted.
+    """
+    formatted_json = _formatted_json(text) if json_in_lines else None
+    if formatted_json is not None:
+        lines = formatted_json.split("\n")
         colored = highlighted([clean(line) for line in lines[:most]], "json")
-        return Cut(tuple(map(tuple, colored)), max(len(lines) - most, 0))
+        return OutputStart(tuple(map(tuple, colored)), max(len(lines) - most, 0))
     text = text.rstrip("\n")
-    first = text.split("\n", most)
-    rest = first.pop() if len(first) > most else ""
-    shown = tuple(_drawn(first, style, length)) if text.strip() else ()
-    return Cut(shown, rest.count("\n") + 1 if rest else 0, any(len(line) > length for line in first))
+    if not text.strip():
+        return OutputStart((), 0)
+    first_lines = text.split("\n", most)
+    more = 0
+    if len(first_lines) > most:
+        more = first_lines.pop().count("\n") + 1
+    is_short = any(len(line) > length for line in first_lines)
+    return OutputStart(tuple(_drawn(first_lines, style, length)), more, is_short)
 
 
-def _set_in_lines(text: str) -> str | None:
-    """JSON that stands on one line as people read it; None for everything else."""
+def _formatted_json(text: str) -> str | None:
+    """Format JSON that is on a single line.
+
+    Returns None for any other text.
+    """
     text = text.strip()
     if text[:1] not in ("{", "[") or len(text) > _MOST_JSON or "\n" in text:
         return None
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text)
+    except ValueError:
         return None
     return json.dumps(value, ensure_ascii=False, indent=2) if value else None
 
 
 def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
-    """Lines with their colours; a colour lasts until the next one, over line ends too."""
-    look = _Look(style)
+    """Draw lines with their ANSI colours.
+
+    A colour stays active across line ends.
+    """
+    decoder = AnsiDecoder()
     for line in lines:
         line = _last_state(line)
-        over = len(line) - length
-        spans = _colored(_OTHER.sub("", line[:length]), look)
-        yield (*spans, (f"… {over:,} more characters", "muted italic")) if over > 0 else tuple(spans)
+        decoded = decoder.decode_line(_OTHER.sub("", line[:length]))
+        decoded.expand_tabs(TAB)
+        spans = list(_spans_of(decoded, style))
+        if len(line) > length:
+            more = MORE_CHARACTERS.format(count=len(line) - length)
+            spans.append((more, "muted italic"))
+        yield tuple(spans)
 
 
 def plain_output(text: str) -> str:
-    """The text of an output as it is shown: without colours, of what was written over only the last state."""
-    return "\n".join(_SGR.sub("", _OTHER.sub("", _last_state(line))) for line in text.split("\n"))
+    """Return an output's text without control sequences and overwritten text."""
+    lines = "\n".join(map(_last_state, text.split("\n")))
+    return _SGR.sub("", _OTHER.sub("", lines))
 
 
 def _last_state(line: str) -> str:
+    """Return the part of a line after the last carriage return."""
     return line.removesuffix("\r").rpartition("\r")[2]
 
 
-def _colored(line: str, look: "_Look") -> list[Span]:
-    if "\x1b" not in line:
-        return [(part, look.style) for part in (clean(line),) if part]
-    spans: list[Span] = []
-    column = 0
-    parts = _SGR.split(line)  # text, colours, text, colours …
-    for at, part in enumerate(parts):
-        if at % 2:
-            look.change(part)
-            continue
-        while "\t" in part:
-            before = part.index("\t")
-            part = part.replace("\t", " " * (TAB - (column + before) % TAB), 1)
-        if shown := clean(part):
-            spans.append((shown, look.style))
-        column += len(shown)
-    return spans
+def _spans_of(line: Text, base: str) -> Iterator[Span]:
+    """Yield a decoded line in the colour roles. Text without a colour has the `base` role."""
+    end = 0
+    for span in line.spans:
+        yield from _cleaned(line.plain[end : span.start], base)
+        yield from _cleaned(
+            line.plain[span.start : span.end], _role_of(span.style, base)
+        )
+        end = span.end
+    yield from _cleaned(line.plain[end:], base)
 
 
-class _Look:
-    """The style that escape sequences have come to so far."""
-
-    def __init__(self, base: str) -> None:
-        self._base = base
-        self._color = ""
-        self._attributes: tuple[str, ...] = ()
-
-    @property
-    def style(self) -> str:
-        return " ".join((self._color or self._base, *self._attributes))
-
-    def change(self, codes: str) -> None:
-        """Take one sequence: `0`, `1;31`, `38;5;9` …"""
-        numbers = iter([int(code or 0) for code in re.split("[;:]", codes)] if len(codes) < 64 else [])
-        for number in numbers:
-            if number == 0:
-                self._color, self._attributes = "", ()
-            elif number in _ATTRIBUTES:
-                self._attributes = tuple(dict.fromkeys((*self._attributes, _ATTRIBUTES[number])))
-            elif number in _ENDED_BY:
-                self._attributes = tuple(a for a in self._attributes if a not in _ENDED_BY[number])
-            elif 30 <= number <= 37 or 90 <= number <= 97:
-                self._color = _COLORS[number % 10]
-            elif number == 39:
-                self._color = ""
-            elif number in (38, 48):
-                color = _of_many(numbers)
-                self._color = color if number == 38 else self._color
+def _cleaned(text: str, style: str) -> Iterator[Span]:
+    shown = clean(text)
+    if shown:
+        yield shown, style
 
 
-def _of_many(numbers: Iterator[int]) -> str:
-    """The role of a colour of 256 or more; of all but the first sixteen only that there is one."""
-    match next(numbers, 0):
-        case 5:
-            number = next(numbers, 0)
-            return _COLORS[number % 8] if number < 16 else "text"
-        case 2:
-            for _ in range(3):
-                next(numbers, 0)
-            return "text"
-        case _:
-            return ""
+@lru_cache(maxsize=1_024)
+def _role_of(style: str | Style, base: str) -> str:
+    """Convert an ANSI style to a colour role with attributes.
+
+    The role is `text` for a colour that is not one of the first 16.
+    """
+    if isinstance(style, str):
+        return base
+    role = base
+    if style.color is not None and not style.color.is_default:
+        number = style.color.number
+        role = "text" if number is None or number > 15 else _COLORS[number % 8]
+    attributes = [name for name in _ATTRIBUTES if getattr(style, name)]
+    return " ".join((role, *attributes))
 
 
 PART: Final = 16
-"""Lines of what is opened that are shown at first: a row, its body and the rows around fit on a screen."""
+"""Maximum number of lines of a partly expanded body. The rows around the body stay visible."""
 WHOLE: Final = 400
-"""Lines of it that the chat shows at all."""
+"""Maximum number of lines of a body that the chat shows."""
 _LENGTH: Final = 300
-"""Characters of a line that are shown at first."""
+"""Maximum number of characters per line of a partly expanded body."""
 BESIDE: Final = 98
-"""Cells from which the old lines of a diff stand beside the new ones: what 140 columns leave beside the side
-list."""
+"""Minimum width, in cells, at which a diff is shown side by side.
+
+A terminal with 140 columns leaves this width beside the side list.
+"""
 _ARGUMENT: Final = 8
-"""Lines of an argument that is no file."""
+"""Maximum number of lines shown per argument, except for file contents."""
 _PLACE: Final = re.compile(r"([^\s:][^:]*):(\d+)(?=: )")
-_TAIL, _TAIL_KEPT = 6, 4_000
-"""Lines, and characters they are looked for in, below a command that still runs."""
+_TAIL_LINES: Final = 6
+_TAIL_CHARACTERS: Final = 4_000
+"""Maximum number of lines and characters of output shown below a running command."""
 _CONTENT: Final = ("content", "contents", "file_text")
-"""What agents call what a write writes."""
+"""Names that different agents use for the argument of a write tool that holds the content."""
 
 
 class Body(NamedTuple):
-    """What stands below a row, and whether there is more that the chat can show."""
+    """The body below a row."""
 
     block: Block
     more: bool
+    """Whether the chat can show more of the body."""
 
 
 def call_body(
@@ -240,136 +240,180 @@ def call_body(
     most: int,
     further: str,
 ) -> Body:
-    """The body of a call, at most about `most` lines; `further` says what shows the rest, in words."""
+    """Draw the body of a call, with at most about `most` lines.
+
+    `further` is the hint on how to show the remaining lines.
+    """
     changed = _changed(call, result)
     if changed:
+        diff_lines = [_short(line) for line in changed[:most]]
         more = len(changed) - most
-        rest = (DiffLine("skip", 0, more_words(more, further)),) if more > 0 else ()
-        path = path_in((result and result.details.diff) or "") or subject_of(call).text
-        return Body(DiffBlock(key, (*map(_short, changed[:most]), *rest), path, BESIDE), more > 0)
-    parts: list[Block] = [LinesBlock(key, given)] if (given := tuple(_given(call))) else []
-    more, short = 0, False
+        if more > 0:
+            diff_lines.append(DiffLine("skip", 0, more_words(more, further)))
+        diff = "" if result is None else result.details.diff or ""
+        path = path_in(diff) or subject_of(call).text
+        return Body(DiffBlock(key, tuple(diff_lines), path, BESIDE), more > 0)
+    parts: list[Block] = []
+    arguments = tuple(_argument_lines(call))
+    if arguments:
+        parts.append(LinesBlock(key, arguments))
+    has_more = False
     if result is not None:
         style = "alert" if result.is_error and not _command(call) else "muted"
         length = LINE_LENGTH if most > PART else _LENGTH
-        lines, more, short = output_lines(result.text, most, style, length=length)
+        output = output_lines(result.text, most, style, length=length)
+        has_more = output.more > 0 or output.short
+        lines = output.lines
         if call.name == "search":
-            lines = tuple(map(_located, lines))
-        pictures = pictures_of(result, projection, words=True)
-        if more > 0:
-            lines = (*lines, ((more_words(more, further), "muted italic"),))
+            lines = tuple(map(_with_file_link, lines))
+        pictures = _picture_names(result)
+        if output.more > 0:
+            lines = (*lines, ((more_words(output.more, further), "muted italic"),))
         gap = int(bool(parts) and not _command(call))
         if lines or not pictures:
-            parts.append(LinesBlock(key, lines or ((("(no output)", "muted italic"),),), gap=gap))
-        if pictures:
-            parts.append(PicturesBlock(key, pictures, gap=0 if lines else gap))
+            parts.append(
+                LinesBlock(key, lines or (((NO_OUTPUT, "muted italic"),),), gap=gap)
+            )
+        parts += pictures
         if result.details.full_output:
-            whole = clean_line(f"whole output: {result.details.full_output}")
-            parts.append(TextBlock(key, whole, "muted italic"))
-    parts = parts or [TextBlock(key, "no arguments", "muted italic")]
-    return Body(StackBlock(key, tuple(parts)), more > 0 or short)
+            file = FULL_OUTPUT.format(file=clean_line(result.details.full_output))
+            parts.append(TextBlock(key, file, "muted italic"))
+    parts = parts or [TextBlock(key, NO_ARGUMENTS, "muted italic")]
+    return Body(StackBlock(key, tuple(parts)), has_more)
 
 
-def _located(line: Spans) -> Spans:
-    """A line of a search, its `PATH:LINE` linked to the file."""
-    found = _PLACE.match(line[0][0]) if line else None
-    if found is None:
+def _with_file_link(line: Spans) -> Spans:
+    """Link the `PATH:LINE` at the start of a search result to the file."""
+    if not line:
         return line
-    (text, style), *rest = line
-    return ((found[0], to_file(found[1], style, found[2])), (text[found.end() :], style), *rest)
+    (text, style), *others = line
+    match = _PLACE.match(text)
+    if match is None:
+        return line
+    link = (match[0], to_file(match[1], style, match[2]))
+    return (link, (text[match.end() :], style), *others)
 
 
 def live_tail(key: Key, output: str) -> Block | None:
-    """The last lines of a command that still runs, as a terminal would show them."""
-    lines = clean(as_printed(output)).rstrip().splitlines()[-_TAIL:]
+    """Return the last lines of a running command's output.
+
+    Returns None if there is no output.
+    """
+    lines = clean(as_printed(output)).rstrip().splitlines()[-_TAIL_LINES:]
     return TextBlock(key, "\n".join(lines), "muted", prose=False) if lines else None
 
 
 def as_printed(output: str) -> str:
-    """The end of what a running command has put out, as a terminal would have left it."""
-    return printed(output[-_TAIL_KEPT:].encode("utf-8", "replace"))
+    """Return the last part of a running command's output, as a terminal would show it."""
+    return printed(output[-_TAIL_CHARACTERS:].encode("utf-8", "replace"))
 
 
-def _changed(call: ToolCallPart, result: ToolResultMessage | None) -> tuple[DiffLine, ...]:
-    """What an edit or write changed: as the tool says, else as its arguments do, then without numbers."""
+def _changed(
+    call: ToolCallPart, result: ToolResultMessage | None
+) -> tuple[DiffLine, ...]:
+    """Return the diff made by an edit or write, or an empty tuple.
+
+    The diff is taken from the call's result or, if there is none, made from the call's arguments. An edit's
+    arguments do not contain the line numbers.
+    """
     if result is not None and result.details.diff:
         return tuple(lines_of_diff(result.details.diff))
     if result is not None and result.is_error:
         return ()
     arguments = call.parsed()
-    old, new = _first(arguments, OLD_ARGUMENTS), _first(arguments, NEW_ARGUMENTS)
+    old = _first(arguments, OLD_ARGUMENTS)
+    new = _first(arguments, NEW_ARGUMENTS)
     if old is not None and new is not None:
         if old.count("\n") + new.count("\n") > WHOLE:
             return ()
-        return tuple(replace(line, number=0, before=0) for line in lines_of_diff(change(old, new, "").diff))
-    content = _first(arguments, _CONTENT) if call.name.lower() in ("write", "create") else None
+        diff = unified_diff(old, new, "").text
+        return tuple(replace(line, number=0, before=0) for line in lines_of_diff(diff))
+    if call.name.lower() not in ("write", "create"):
+        return ()
+    content = _first(arguments, _CONTENT)
     if content is None:
         return ()
     lines = content.rstrip("\n").split("\n")
-    return tuple(DiffLine("new", at, clean_code(line)) for at, line in enumerate(lines, 1))
+    return tuple(
+        DiffLine("new", at, clean_code(line)) for at, line in enumerate(lines, 1)
+    )
 
 
-def opens_by_itself(result: ToolResultMessage) -> bool:
-    """Whether it changed so few lines that they are seen without asking."""
-    diff = result.details.diff or ""
-    return bool(diff) and diff.count("\n") <= SHORT + 3 and len(tuple(lines_of_diff(diff))) <= SHORT
+def is_short_diff(result: ToolResultMessage) -> bool:
+    """Whether a result is a diff short enough to be expanded from the start."""
+    diff = result.details.diff
+    if not diff or diff.count("\n") > SHORT + 3:
+        return False
+    return len(tuple(lines_of_diff(diff))) <= SHORT
 
 
 def _short(line: DiffLine) -> DiffLine:
-    over = len(line.content) - LINE_LENGTH
-    if over <= 0:
+    more = len(line.content) - LINE_LENGTH
+    if more <= 0:
         return line
-    return replace(line, content=f"{line.content[:LINE_LENGTH]} … {over:,} more characters")
+    note = MORE_CHARACTERS.format(count=more)
+    return replace(line, content=f"{line.content[:LINE_LENGTH]} {note}")
 
 
 def _first(arguments: dict[str, object], names: Collection[str]) -> str | None:
-    return next((value for name in names if isinstance(value := arguments.get(name), str)), None)
+    for name in names:
+        value = arguments.get(name)
+        if isinstance(value, str):
+            return value
+    return None
 
 
 def _command(call: ToolCallPart) -> str:
-    """A shell command in full: the row shows as much of it as there is room for."""
+    """Return the entire shell command of a call, or an empty string."""
     command = call.parsed().get("command")
     return command if isinstance(command, str) else ""
 
 
-def _given(call: ToolCallPart) -> Iterator[Spans]:
-    """The arguments: a command as it would be typed, all others by name. Broken JSON as it came."""
-    if command := _command(call):
-        for at, line in enumerate(clean(command).rstrip("\n").split("\n")):
-            yield (("$ " if at == 0 else "  ", "accent"), (line, "text"))
-    arguments = {name: value for name, value in call.parsed().items() if name != "command" or not command}
-    if not arguments and not command and call.arguments.strip() not in ("", "{}"):
+def _argument_lines(call: ToolCallPart) -> Iterator[Spans]:
+    """Yield the lines of a call's arguments.
+
+    A command is shown as it was typed. Other arguments are shown with their names. Invalid JSON is shown
+    unchanged.
+    """
+    arguments = call.parsed()
+    if not arguments and call.arguments.strip() not in ("", "{}"):
         yield from output_lines(call.arguments, _ARGUMENT, "text").lines
+    command = _command(call)
+    if command:
+        first, *others = clean(command).rstrip("\n").split("\n")
+        yield (("$ ", "accent"), (first, "text"))
+        yield from ((("  ", "accent"), (line, "text")) for line in others)
     for name, value in arguments.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        lines, more, _ = output_lines(text, _ARGUMENT, "text", json_in_lines=False)
-        head = (f"{clean_line(name)}: ", "muted")
-        yield (head, *lines[0]) if lines else (head,)
-        yield from ((("  ", "text"), *line) for line in lines[1:])
-        if more:
-            yield ((f"  … {more:,} more lines", "muted italic"),)
+        if name == "command" and command:
+            continue
+        text = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        )
+        yield from _named_argument(name, text)
 
 
-def pictures_of(
-    message: BaseMessage, projection: Projection, names: Sequence[str] = (), *, words: bool = False
-) -> tuple[Picture, ...]:
-    """The pictures of a message. `names` are how the first of them are called; with
-    `words`, it is said where one is not shown."""
-    parts = [(at, part) for at, part in enumerate(message.parts) if isinstance(part, ImagePart)]
-    pictures: list[Picture] = []
-    for (at, part), name in zip_longest(parts, names[: len(parts)]):
-        width, height = pixels_of(part)
-        size = f" {width}×{height}" if width and height else ""
-        kind = clean_line(part.media_type.removeprefix("image/")) + size
-        said = f"[picture {kind}, {key_name('picture')} shows it]" if words else ""
-        caption = f"{clean_line(name or kind)} · {sized(len(part.data) * 3 // 4)}"
-        load = partial(_part, projection, message.index, at)
-        pictures.append(Picture(hash(part.data), load, (width, height), caption, said))
-    return tuple(pictures)
+def _named_argument(name: str, text: str) -> Iterator[Spans]:
+    lines, more, _ = output_lines(text, _ARGUMENT, "text", json_in_lines=False)
+    head = (f"{clean_line(name)}: ", "muted")
+    yield (head, *lines[0]) if lines else (head,)
+    yield from ((("  ", "text"), *line) for line in lines[1:])
+    if more:
+        yield ((f"  … {more:,} more lines", "muted italic"),)
 
 
-def _part(projection: Projection, index: int, number: int) -> ImagePart | None:
-    """A part of a message as it is on disk now, where it is a picture."""
-    entry = projection.entry(index)
-    part = entry.parts[number] if isinstance(entry, BaseMessage) and number < len(entry.parts) else None
-    return part if isinstance(part, ImagePart) else None
+def _picture_names(result: ToolResultMessage) -> list[Block]:
+    """Return a line for each image in a result, which says how to show the image."""
+    return [
+        TextBlock(
+            (result.index, 0), PICTURE.format(kind=_kind(part), key=key_name("picture"))
+        )
+        for part in result.parts
+        if isinstance(part, ImagePart)
+    ]
+
+
+def _kind(part: ImagePart) -> str:
+    """Return the type of an image and its size in pixels: `png 640×480`."""
+    width, height = pixels_of(part)
+    kind = clean_line(part.media_type.removeprefix("image/"))
+    return f"{kind} {width}×{height}" if width and height else kind

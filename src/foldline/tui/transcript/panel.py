@@ -1,4 +1,4 @@
-"""The transcript as a panel: its keys, its search, and what they do."""
+"""The transcript's panel, with its keys, its search and copying."""
 
 import asyncio
 import re
@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -17,121 +16,50 @@ from textual.message import Message
 from textual.widgets import Input, Label
 from textual.worker import Worker
 
-from foldline.context.harmless import clean_line
+from foldline.frontend.keymap import hint_words, works
+from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import Key
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.keys.table import (
-    KeyTable,
-    ScreenKey,
-    bindings,
-    cursor_keys,
-    hint_words,
-    jump_keys,
-    name_of,
-    search_keys,
-    table,
-    works,
-)
+from foldline.tui.keys.bindings import bindings
 from foldline.tui.messages import EntryWanted, PromptEditWanted, SubagentWanted
 from foldline.tui.terminal import clipboard
 from foldline.tui.textual_private import OrderedInput, act_now
+from foldline.tui.transcript.keys import KEYS, ReadingFacts, key_name
 
 if TYPE_CHECKING:
-    from foldline.tui.transcript.feed import Transcript
+    from foldline.protocol import ImagePart
+    from foldline.tui.transcript.feed import ChatTranscript
 
 
 _PAUSE: Final = 0.1
-"""Seconds after the last letter until the search begins: typing costs no search a letter."""
-_SLICE: Final = 200_000
-"""Characters looked through between two breaths: a few milliseconds, with what is read from disk for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingFacts:
-    """What decides which keys do anything."""
-
-    prompts: int = 0
-    compactions: int = 0
-    searched: bool = False
-    """Whether something is looked for."""
-    opens: bool = True
-    """Whether the cursor stands on something that opens."""
-    edits: bool = False
-    """Whether it stands on a prompt."""
-    undoes: bool = False
-    """Whether it stands on the compaction that /undo would take back."""
-
-
-KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
-    "transcript",
-    "Move",
-    *cursor_keys(
-        "Moves the cursor by a row, a paragraph, a piece of code.",
-        "A screen up or down, the first line, the last one. At the last line the transcript follows.",
-    ),
-    ScreenKey(
-        "open",
-        ("enter",),
-        "Opens in place what the cursor stands on: a tool call, a summary, a thought; once more, all of "
-        "it where it is long; then closes it. Of a subagent: opens its session in the Inspector.",
-        hint="open",
-        works=lambda facts: facts.opens,
-        own=True,
-        title="Open or close",
-    ),
-    "Jump",
-    *jump_keys("prompt", ("[", "]"), hint="prompt", works=lambda now: now.prompts > 0),
-    *jump_keys("compaction", ("{", "}"), hint="compaction", works=lambda facts: facts.compactions > 0),
-    "Search",
-    *search_keys(
-        "Finds text, also in closed calls, thoughts and summaries.",
-        "place",
-        hint="next",
-        works=lambda facts: facts.searched,
-    ),
-    "Copy and inspect",
-    ScreenKey(
-        "copy",
-        ("y",),
-        "Copies the entry; of a piece of code only that, and pressed again the whole entry; of a tool "
-        "call what it gave back, and pressed again what it was given.",
-        hint="copy",
-        title="Copy",
-    ),
-    ScreenKey("picture", ("v",), "Shows the pictures of the entry.", title="Show pictures"),
-    ScreenKey(
-        "undo",
-        ("u",),
-        "Takes back the compaction whose line the cursor stands on, where that is the newest change.",
-        hint="undo",
-        works=lambda facts: facts.undoes,
-        title="Undo this compaction",
-    ),
-    ScreenKey(
-        "edit",
-        ("e",),
-        "Edits an earlier prompt in place: sent, it goes back to there with the context and takes its place. "
-        "The old way stays a branch in /tree.",
-        hint="edit",
-        works=lambda facts: facts.edits,
-        title="Edit this prompt",
-    ),
-    ScreenKey(
-        "inspect", ("o",), "Opens the Inspector on this entry.", hint="inspect", title="Open in the Inspector"
-    ),
+"""Seconds to wait after the last typed letter before searching."""
+NOTHING_TO_COPY: Final = "Nothing to copy here"
+NO_PICTURE: Final = "No picture here"
+NO_SEARCH_YET: Final = "Press {key} to search first"
+NO_MATCH: Final = "No match for “{needle}” in this transcript"
+NO_MATCH_IN_LOADED: Final = NO_MATCH + "; {earlier:,} earlier entries are not loaded"
+NO_MATCHES: Final = "no matches"
+NOT_SHOWN: Final = (
+    "The chat does not show the part with “{needle}”. Press {key} to inspect the entry."
 )
+NOT_LOADED: Final = " · {earlier:,} earlier entries not loaded"
+COPIED: Final = "Copied {words}"
+COPY_AGAIN: Final = "press {key} again for {noun}"
+_SLICE: Final = 200_000
+"""Number of characters to search before yielding to the event loop.
 
-key_name = partial(name_of, KEYS)
-"""How a sentence calls the key of one of these."""
+This takes a few milliseconds, including the time to read them from disk.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for, the places that hold it in order, and the one that is shown."""
+    """A search: its text, the matching blocks in order, and the current match."""
 
     needle: str = ""
     places: tuple[Key, ...] = ()
     at: int | None = None
+    """Index of the current match in `places`."""
     done: bool = True
 
     @property
@@ -140,50 +68,67 @@ class Search:
 
     @property
     def words(self) -> str:
-        """`3 of 17`."""
+        """The state of the search as shown to the user: `3 of 17`."""
         if not self.needle:
             return ""
         if not self.done:
             return "…"
-        return f"{self.at + 1} of {len(self.places)}" if self.at is not None else "nowhere"
+        if self.at is None:
+            return NO_MATCHES
+        return f"{self.at + 1} of {len(self.places)}"
 
-    def found(self, places: tuple[Key, ...], near: Key | None) -> "Search":
-        """With these places; shown is the last one down to `near`, else the first below it: somebody at the
-        end of a long session looks for what was said before."""
+    def with_places(self, places: tuple[Key, ...], near: Key | None) -> "Search":
+        """Return the completed search with its matches.
+
+        The current match is the last match at or above `near`, or otherwise the first match below it. The
+        reason is that users at the end of a long session usually look for earlier text.
+        """
+        if not places:
+            return replace(self, places=(), at=None, done=True)
         above = len(places) if near is None else bisect_right(places, near)
-        at = None if not places else max(above - 1, 0)
-        return replace(self, places=places, at=at, done=True)
+        return replace(self, places=places, at=max(above - 1, 0), done=True)
 
     def step(self, step: int) -> "Search":
-        """At the next place or the one before, round the end."""
-        return self if self.at is None else replace(self, at=(self.at + step) % len(self.places))
+        """Return the search, moved to the next (1) or previous (-1) match.
+
+        The search wraps around at both ends.
+        """
+        if self.at is None:
+            return self
+        return replace(self, at=(self.at + step) % len(self.places))
 
 
-async def places_of(view: BlockView, needle: str, words_at: Callable[[Key], str]) -> tuple[Key, ...]:
-    """The places that hold `needle`, whatever its case, in order. In slices."""
-    from foldline.history.stored import without_gc  # the first screen has no history
+async def places_of(
+    view: BlockView, needle: str, words_at: Callable[[Key], str]
+) -> tuple[Key, ...]:
+    """Return the keys of the blocks that contain `needle`, ignoring case.
 
-    found = re.compile(re.escape(needle), re.IGNORECASE).search
+    Yields to the event loop regularly.
+    """
+    from foldline.history.stored import without_gc  # not needed on the first screen
+
+    pattern = re.compile(re.escape(needle), re.IGNORECASE)
     places: list[Key] = []
-    looked = number = 0
-    with without_gc():  # entries are made by the thousand to be looked through
-        while number < view.count:  # blocks come and go between two slices
+    characters = 0
+    number = 0
+    with without_gc():  # searching creates thousands of entries
+        while number < view.count:  # the number of blocks may change during `sleep`
             block = view.block_at(number)
             number += 1
             if not block.stop:
                 continue
             words = words_at(block.key)
-            if found(words):
+            if pattern.search(words):
                 places.append(block.key)
-            looked += len(words) + 400
-            if looked > _SLICE:
-                looked = 0
+            characters += len(words) + 400
+            if characters > _SLICE:
+                characters = 0
                 await asyncio.sleep(0)
     return tuple(places)
 
 
 class SearchBar(Horizontal):
-    """Docked below the transcript while something is looked for."""
+    """The search field shown below the transcript during a search."""
 
     DEFAULT_CSS: ClassVar[str] = """
     SearchBar { height: 1; display: none; }
@@ -206,149 +151,198 @@ class SearchBar(Horizontal):
 
     def open(self) -> None:
         self.display = True
-        self.screen.set_focus(self.field)  # at once: `focus()` lets the next key go by
+        self.screen.set_focus(
+            self.field
+        )  # immediate; with `focus()`, the next key would go elsewhere
 
     def close(self) -> None:
         self.display = False
         with self.prevent(Input.Changed):
             self.field.value = ""
-        self.say("")
+        self.show_count("")
 
-    def say(self, words: str) -> None:
-        """How many there are, at the right end."""
+    def show_count(self, words: str) -> None:
+        """Show the number of matches at the right end of the search field."""
         self._count.update(f"  {words} " if words else "")
 
 
 class TranscriptPanel(BlockView):
-    """Turns keys into messages; `ReadingPane` does what they ask for."""
+    """The transcript's view.
+
+    The view posts its keys' commands as messages, and `ReadingPane` runs them.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "read")
     opens_at_once = True
 
     @dataclass
-    class Asked(Message):
-        """One of the keys of `KEYS` that are not the view's own."""
+    class CommandRequested(Message):
+        """A key in `KEYS` was pressed that the view does not handle itself."""
 
         command: str
 
     class TopReached(Message):
-        """The first block is in sight."""
+        """The first block has become visible."""
 
-    def __init__(self, facts: Callable[[], ReadingFacts], search: Callable[[], None]) -> None:
-        """`facts` are what its keys go by now, `search` opens the field of the search."""
+    def __init__(
+        self, facts: Callable[[], ReadingFacts], search: Callable[[], None]
+    ) -> None:
+        """Create the view.
+
+        Args:
+            facts: Returns the state that determines which keys are active.
+            search: Opens the search field.
+        """
         super().__init__(id="transcript")
-        self._facts, self._search = facts, search
-        self.first_asked: Key | None = None
-        """The first block at the last such message."""
+        self._facts = facts
+        self._search = search
+        self._reported_top: Key | None = None
+        """The key of the second block when `TopReached` was last posted.
+
+        Each time earlier entries are loaded, the message can be posted once more.
+        """
 
     def works_now(self, command: str) -> bool:
-        """Whether one of its keys does anything."""
+        """Whether the key of this command is currently active."""
         return works(KEYS, command, self._facts())
 
     async def _on_key(self, event: events.Key) -> None:
-        """Letters right behind the key of the search go into its field: here they would be commands."""
-        focused, is_covered = self.screen.focused, self.app.screen is not self.screen
-        if is_covered or (focused in (self, None) and not await act_now(self, event.key)):
+        """Pass letters typed right after the search key to the search field.
+
+        Otherwise they would be treated as commands.
+        """
+        focused = self.screen.focused
+        is_covered = self.app.screen is not self.screen
+        if is_covered:
             return
         if focused not in (self, None):
             focused.post_message(events.Key(event.key, event.character))
+        elif not await act_now(self, event.key):
+            return
         event.stop()
         event.prevent_default()
 
     def action_read(self, command: str) -> None:
         if command == "search":
-            self._search()  # at once: letters that are right behind go into its field
+            self._search()  # immediately, so that the next letters go into its field
         else:
-            self.post_message(self.Asked(command))
+            self.post_message(self.CommandRequested(command))
 
     def on_click(self, event: events.Click) -> None:
-        """A click on `u undo` in the line of a compaction takes it back; elsewhere it opens the line."""
-        from foldline.tui.blocks.plain import RuleBlock
+        """Undo a compaction if the user clicks `u undo` in its line.
 
-        at = event.get_content_offset_capture(self)
-        if self.text_selection is not None or (place := self._place_at(at.y)) is None:
-            return
-        block = self.block_at(place[0])
-        if isinstance(block, RuleBlock) and block.opens and place[1] == block.gap:
-            before, undo, _ = self._line(block, place[1]).text.rpartition(f" {key_name('undo')} undo ")
-            if undo and 0 < at.x - cell_len(before) < cell_len(undo):
-                event.prevent_default()
-                self.post_message(self.Asked("undo"))
+        Clicks elsewhere in the line expand it.
+        """
+        command = event.style.meta.get("key")
+        if command is not None and self.text_selection is None:
+            event.prevent_default()
+            self.post_message(self.CommandRequested(command))
 
     def _place(self) -> None:
         super()._place()
         if not self.is_mounted or not self.count or self.follow:
             return
         second = self.block_at(min(1, self.count - 1)).key
-        if self._viewport.top[0] == 0 and second != self.first_asked:
-            self.first_asked = second
+        if self._viewport.top[0] == 0 and second != self._reported_top:
+            self._reported_top = second
             self.post_message(self.TopReached())
 
 
 class ReadingPane(Vertical):
-    """Owns the view, the search, and what was copied last. `source` is there once a session is open."""
+    """The transcript's view, with its search bar.
+
+    `source` is None until a session is open.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "ReadingPane { width: 1fr; height: 1fr; }"
 
     class Changed(Message):
-        """Other keys work now, or Esc does something else."""
+        """Posted when the active keys or the effect of Esc may have changed."""
 
-    def __init__(self, remark: Callable[[str], None], run: Callable[[str], None]) -> None:
-        """`remark` answers a key in the status row, `run` carries out a command of the chat."""
+    @dataclass
+    class PicturesWanted(Message):
+        """Posted when the user wants to see these images on a separate screen."""
+
+        pictures: "Sequence[ImagePart]"
+
+    def __init__(
+        self, remark: Callable[[str], None], run: Callable[[str], None]
+    ) -> None:
+        """Create the pane.
+
+        Args:
+            remark: Shows feedback on a key press in the status row.
+            run: Runs a chat command.
+        """
         super().__init__(id="reading")
         self.view = TranscriptPanel(lambda: self.facts, self._open_search)
         self.bar = SearchBar()
-        self.source: Transcript | None = None
-        self._remark, self._run_command = remark, run
+        self.source: ChatTranscript | None = None
+        self._remark = remark
+        self._run_command = run
         self._search = Search()
-        self._began: tuple[Key, int] | None = None
-        """The top line when the search began."""
+        self._search_start: tuple[Key, int] | None = None
+        """The position of the top line when the search began."""
         self._copied: Key | None = None
+        """The block copied last. If the key is pressed again, its alternative text is copied."""
         self._loading = False
 
     def compose(self) -> ComposeResult:
         yield self.view
         yield self.bar
 
-    # --- what the screen asks ---------------------------------------------------------------------------
+    # --- for the screen ---------------------------------------------------------------------------------
 
     @property
     def focused(self) -> bool:
-        """Whether the reader is in the transcript, not in a text field."""
+        """Whether the transcript has the focus."""
         return self.is_attached and self.screen.focused is self.view
 
     @property
     def searching(self) -> bool:
-        """Whether Esc ends a search."""
+        """Whether Esc currently ends a search."""
         return self.bar.display and self.screen.focused in (self.view, self.bar.field)
 
     @property
     def facts(self) -> ReadingFacts:
         cursor, source = self.view.cursor, self.source
-        return ReadingFacts(
-            prompts=len(self._prompts),
-            compactions=0 if source is None else len(source.compactions),
+        if source is None:
+            return ReadingFacts(opens=False)
+        facts = ReadingFacts(
+            prompts=len(source.prompts),
+            compactions=len(source.compactions),
             searched=bool(self._search.places),
-            opens=cursor is not None and source is not None and source.openings.opens(cursor),
-            edits=cursor is not None and (cursor[0], 0) in self._prompts,
-            undoes=cursor is not None and source is not None and source.projection.undoable == cursor[0],
+            opens=False,
+        )
+        if cursor is None:
+            return facts
+        return replace(
+            facts,
+            opens=source.openings.opens(cursor),
+            edits=(cursor[0], 0) in source.prompts,
+            undoes=source.projection.undoable == cursor[0],
         )
 
     @property
     def hints(self) -> list[tuple[str, str]]:
-        """(keys, word) of what works now."""
+        """The key hints as (keys, word) pairs."""
         return list(hint_words(KEYS, self.facts))
 
     def to_prompt(self, step: int) -> None:
-        """Scroll to the prompt before or after the top line; past the last one, to the end."""
+        """Scroll to the previous or next prompt, relative to the top line.
+
+        If there is no next prompt, scroll to the end.
+        """
         place = self.view.top
         if place is None or not self._prompts:
             return
         top, line = place
         if step < 0:
-            # A prompt of which the first lines are out of sight is itself the one before.
+            # If the top prompt is partly hidden, it counts as the previous one.
             above = (bisect_right if line > 0 else bisect_left)(self._prompts, top)
-            self.view.scroll_to_key(self._prompts[max(above - 1, 0)], only_if_hidden=False)
+            self.view.scroll_to_key(
+                self._prompts[max(above - 1, 0)], only_if_hidden=False
+            )
             return
         after = bisect_right(self._prompts, top)
         if after < len(self._prompts):
@@ -357,52 +351,62 @@ class ReadingPane(Vertical):
             self.view.follow_end()
 
     def toggle_compaction(self) -> None:
-        """Open or close the line of the newest compaction, where it is in sight."""
+        """Expand or collapse the line of the newest compaction, if the line is visible."""
         if self.source is not None and self.source.compactions:
             key = self.source.compactions[-1]
             if self.view.in_sight(key):
                 self.source.toggle(key)
-                self.view.scroll_to_key(key)  # what opens at the end is below the last row
+                self.view.scroll_to_key(key)  # its body may be below the last row
                 self.view.fill()
 
     def page(self, step: int) -> None:
-        """A screen up or down; where the reader is in the transcript, the cursor goes along."""
+        """Scroll by one screen.
+
+        If the transcript has the focus, the cursor moves too.
+        """
         if self.view.has_focus:
             self.view.action_page(step)
         else:
             self.view.scroll_pages(step)
 
     def end_search(self) -> None:
-        """Close the search; a field that was being typed in gives back the place it was opened from."""
-        typing, self._search = self.bar.field.has_focus, Search()
+        """Close the search.
+
+        If the search field has the focus, scroll back to the position at which the search began.
+        """
+        was_typing = self.bar.field.has_focus
+        self._search = Search()
         self.bar.close()
         self.view.set_search("")
         if self.source is not None:
             self.source.openings.conceal()
-        if typing and self._began is not None:
-            self.view.scroll_to_line(*self._began)
-        self.screen.set_focus(self.view)  # at once: `focus()` lets the next key go by
+        if was_typing and self._search_start is not None:
+            self.view.scroll_to_line(*self._search_start)
+        self.screen.set_focus(
+            self.view
+        )  # immediate, unlike `focus()`, which would miss the next key
         self.post_message(self.Changed())
 
     # --- keys -------------------------------------------------------------------------------------------
 
-    @on(TranscriptPanel.Asked)
-    def _asked(self, event: TranscriptPanel.Asked) -> None:
+    @on(TranscriptPanel.CommandRequested)
+    def _run(self, event: TranscriptPanel.CommandRequested) -> None:
         event.stop()
         if event.command == "copy":
             self._copy()
             return
         self._copied = None
         compactions = () if self.source is None else self.source.compactions
+        step = -1 if event.command.startswith(("older", "previous")) else 1
         match event.command:
             case "older-prompt" | "newer-prompt":
-                self._jump(-1 if event.command.startswith("older") else 1, self._prompts, "prompt")
+                self._jump(step, self._prompts, "prompt")
             case "older-compaction" | "newer-compaction":
-                self._jump(-1 if event.command.startswith("older") else 1, compactions, "compaction")
+                self._jump(step, compactions, "compaction")
             case "picture":
                 self._show_pictures()
             case "next-match" | "previous-match":
-                self._step(1 if event.command.startswith("next") else -1)
+                self._step(step)
             case "undo":
                 self._run_command("undo")
             case "edit" if self.view.cursor is not None:
@@ -410,13 +414,14 @@ class ReadingPane(Vertical):
             case "inspect" if self.view.cursor is not None and self.source is not None:
                 self.post_message(EntryWanted(self.source.entry_of(self.view.cursor)))
 
-    @on(BlockView.Opened)
-    def _opened(self, event: BlockView.Opened) -> None:
+    @on(BlockView.BlockOpened)
+    def _opened(self, event: BlockView.BlockOpened) -> None:
         event.stop()
         if self.source is None:
             return
-        if (started := self.source.child_at(event.key)) is not None:
-            self.post_message(SubagentWanted(started))
+        subagent = self.source.child_at(event.key)
+        if subagent is not None:
+            self.post_message(SubagentWanted(subagent))
         elif self.source.openings.opens(event.key):
             self.source.toggle(event.key)
         elif self.source.pictures(event.key):
@@ -434,7 +439,9 @@ class ReadingPane(Vertical):
     def _load_earlier(self) -> None:
         if self.source is not None and self.source.earlier and not self._loading:
             self._loading = True
-            self.run_worker(self._in_slices(self.source.read_earlier()), group="earlier")
+            self.run_worker(
+                self._in_slices(self.source.read_earlier()), group="earlier"
+            )
 
     async def _in_slices(self, slices: Iterator[None]) -> None:
         try:
@@ -447,12 +454,19 @@ class ReadingPane(Vertical):
     def _prompts(self) -> Sequence[Key]:
         return () if self.source is None else self.source.prompts
 
-    def _jump(self, step: int, places: Sequence[Key], what: str) -> None:
-        """The cursor to the next of these places, and that to the top."""
+    def _jump(self, step: int, places: Sequence[Key], noun: str) -> None:
+        """Move the cursor to the next or previous of these blocks.
+
+        The view scrolls so that the block is at the top.
+        """
         cursor = self.view.cursor or (0, 0)
-        at = bisect_right(places, cursor) if step > 0 else bisect_left(places, cursor) - 1
+        at = (
+            bisect_right(places, cursor)
+            if step > 0
+            else bisect_left(places, cursor) - 1
+        )
         if not 0 <= at < len(places):
-            self._remark(f"No {what} {'below' if step > 0 else 'above'}")
+            self._remark(f"No {noun} {'below' if step > 0 else 'above'}")
             return
         self.view.cursor_to(places[at], scroll=False)
         self.view.scroll_to_key(places[at], only_if_hidden=False)
@@ -464,33 +478,30 @@ class ReadingPane(Vertical):
         again = self._copied == key
         copied = self.source.copied(key, again=again)
         if copied is None or not copied.text:
-            self._remark("Nothing to copy here")
+            self._remark(NOTHING_TO_COPY)
             return
         doubt = clipboard.copy(self.app, copied.text)
         self._copied = None if again else key
-        then = f"{key_name('copy')} again: {copied.instead}" if copied.instead else ""
-        self._remark(" · ".join(filter(None, (f"Copied {copied.words}", then, doubt))))
+        notes = [COPIED.format(words=copied.words)]
+        if copied.instead:
+            notes.append(COPY_AGAIN.format(key=key_name("copy"), noun=copied.instead))
+        if doubt:
+            notes.append(doubt)
+        self._remark(" · ".join(notes))
 
     def _show_pictures(self) -> None:
-        from importlib.util import find_spec
-
         key = self.view.cursor
-        pictures = () if key is None or self.source is None else self.source.pictures(key)
-        if not pictures:
-            self._remark("No picture here")
-        elif find_spec("textual_image") is None:
-            self._remark("Pictures are an extra: pip install 'foldline[pictures]'")
+        if key is None or self.source is None or not self.source.pictures(key):
+            self._remark(NO_PICTURE)
         else:
-            from foldline.tui.screens.picture import PictureScreen
-
-            self.app.push_screen(PictureScreen(pictures))
+            self.post_message(self.PicturesWanted(self.source.pictures(key)))
 
     # --- search -----------------------------------------------------------------------------------------
 
     def _open_search(self) -> None:
         self._copied = None
         if not self.bar.display:
-            self._began = self.view.top
+            self._search_start = self.view.top
         self.bar.open()
         self.post_message(self.Changed())
 
@@ -498,17 +509,17 @@ class ReadingPane(Vertical):
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         self._search = Search(event.value, done=not event.value)
-        self._say_count()
+        self._show_count()
         self.view.set_search(event.value)
-        work = partial(self._look, event.value)
+        work = partial(self._find, event.value)
         _: Worker[None] = self.run_worker(work, group="search", exclusive=True)
 
-    async def _look(self, needle: str) -> None:
+    async def _find(self, needle: str) -> None:
         await asyncio.sleep(_PAUSE)
         if self.source is None or not needle:
             return
         places = await places_of(self.view, needle, self.source.words_at)
-        self._search = self._search.found(places, self.view.cursor)
+        self._search = self._search.with_places(places, self.view.cursor)
         self._show_match()
 
     @on(Input.Submitted)
@@ -522,32 +533,37 @@ class ReadingPane(Vertical):
 
     def _step(self, step: int) -> None:
         if not self._search.needle:
-            self._remark(f"Nothing to look for yet: {key_name('search')} asks")
+            self._remark(NO_SEARCH_YET.format(key=key_name("search")))
             return
         self._search = self._search.step(step)
         self._show_match()
 
-    def _say_count(self) -> None:
-        """How many places there are, and what was not looked through."""
-        words, earlier = self._search.words, 0 if self.source is None else self.source.earlier
-        if self._search.at is not None and earlier:
-            words += f" · {earlier:,} earlier entries not loaded"
-        self.bar.say(words)
+    def _show_count(self) -> None:
+        """Show the number of matches, and the number of entries that have not been loaded."""
+        words = self._search.words
+        if (
+            self._search.at is not None
+            and self.source is not None
+            and self.source.earlier
+        ):
+            words += NOT_LOADED.format(earlier=self.source.earlier)
+        self.bar.show_count(words)
 
     def _show_match(self) -> None:
-        """Put the cursor on the match, and the line of it that holds the words into sight."""
-        search, source = self._search, self.source
-        self._say_count()
+        """Move the cursor to the current match, and scroll the matching line into view."""
+        search = self._search
+        source = self.source
+        self._show_count()
         self.post_message(self.Changed())
         if source is None or not search.done or not search.needle:
             return
-        needle = f"“{clean_line(search.needle)}”"
+        needle = clean_line(search.needle)
         if search.place is None:
-            earlier = f"; {source.earlier:,} earlier entries are not loaded" if source.earlier else ""
-            self._remark(f"{needle} is nowhere in this transcript{earlier}")
+            sentence = NO_MATCH_IN_LOADED if source.earlier else NO_MATCH
+            self._remark(sentence.format(needle=needle, earlier=source.earlier))
             return
-        visible = source.openings.reveal(search.place, search.needle)
+        is_visible = source.openings.reveal(search.place, search.needle)
         self.view.cursor_to(search.place, quiet=True, scroll=False)
         self.view.show_match(search.place)
-        if not visible:
-            self._remark(f"{needle} is further on than the chat shows: {key_name('inspect')} opens all")
+        if not is_visible:
+            self._remark(NOT_SHOWN.format(needle=needle, key=key_name("inspect")))

@@ -1,1 +1,4 @@
-"""What stands around the transcript. Widgets show a value and post messages; they decide nothing."""
+"""The widgets around the transcript.
+
+The widgets show a value and post messages. They have no session state.
+"""

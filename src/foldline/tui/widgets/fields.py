@@ -1,4 +1,4 @@
-"""Text fields: the prompt's editor, and one in the place of a status row."""
+"""The prompt's editor, and a one-line field that replaces the status row."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -6,21 +6,26 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from foldline.context.harmless import clean
+from foldline.text.harmless import clean
 from foldline.tui.textual_private import OrderedInput, OrderedTextArea
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult
 
-PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
-"""What an empty prompt says before anything was asked."""
+PLACEHOLDER = (
+    "Ask for something: read a file, find a word, run a command, change a line"
+)
+"""Placeholder of the prompt in a new session."""
 
 
-class OneLine(OrderedInput):
-    """A field in the place of the status row: opened with what it is for, closed by Enter or Esc."""
+class LineInput(OrderedInput):
+    """A one-line field in place of the status row.
+
+    Enter and Esc close it.
+    """
 
     DEFAULT_CSS: ClassVar[str] = """
-    OneLine, OneLine:focus {
+    LineInput, LineInput:focus {
         display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: $role-background;
         color: $role-text;
     }
@@ -32,24 +37,35 @@ class OneLine(OrderedInput):
         self._done: Callable[[str], None] | None = None
 
     def ask(self, placeholder: str, text: str, done: Callable[[str], None]) -> None:
-        """Show the field; `done` gets the text when Enter is pressed."""
-        self.placeholder, self.value, self._done = placeholder, text, done
+        """Show the field.
+
+        When Enter is pressed, `done` is called with the text.
+        """
+        self.placeholder = placeholder
+        self.value = text
+        self._done = done
         self.display = True
-        self.screen.set_focus(self)  # at once: a letter may be right behind
+        self.screen.set_focus(
+            self
+        )  # immediate; with `focus()`, the next key could still go to another widget
 
     def close(self) -> None:
         self.display = False
         self._done = None
 
     async def action_submit(self) -> None:
-        done, text = self._done, self.value
+        done = self._done
+        text = self.value
         self.close()
         if done is not None:
             done(text)
 
 
 class Editor(OrderedTextArea):
-    """Grows with its text up to 8 lines. Foreign text is made harmless."""
+    """The prompt's editor.
+
+    It grows with its text, up to 8 lines.
+    """
 
     DEFAULT_CSS: ClassVar[str] = """
     Editor, Editor:focus {
@@ -61,7 +77,7 @@ class Editor(OrderedTextArea):
         margin: 1 2 1 4;
         background: transparent;
         scrollbar-size: 0 0;
-        overflow-y: scroll;  /* where an undo takes a bar away, Textual 8.2.8 asks for a line that is gone */
+        overflow-y: scroll;  /* if an undo removed a scrollbar, Textual 8.2.8 would request a missing line */
         color: $role-text;
         .text-area--cursor { text-style: reverse; color: $role-text; background: transparent; }
         .text-area--selection { text-style: reverse; background: transparent; }
@@ -70,21 +86,27 @@ class Editor(OrderedTextArea):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Ctrl+Z, Textual's key for it, suspends the program.
+        # Textual's key for undo, Ctrl+Z, suspends the program.
         Binding("ctrl+underscore", "undo", "Undo", show=False),
-        # As in a shell (GNU readline); Textual has Ctrl+A, E, D, W, U and K.
+        # As in a shell (GNU readline). Textual already has Ctrl+A, E, D, W, U and K.
         Binding("alt+b", "cursor_word_left", "Word left", show=False),
         Binding("alt+f", "cursor_word_right", "Word right", show=False),
         Binding("alt+d", "delete_word_right", "Delete word", show=False),
-        Binding("ctrl+y", "insert_deleted", "Insert what was deleted", show=False),
+        Binding("ctrl+y", "insert_deleted", "Insert deleted text", show=False),
         Binding("alt+underscore", "redo", "Redo", show=False),
     ]
 
     def __init__(
-        self, take_key: Callable[[str], Awaitable[bool]], take_paste: Callable[[str], Awaitable[str]]
+        self,
+        take_key: Callable[[str], Awaitable[bool]],
+        take_paste: Callable[[str], Awaitable[str]],
     ) -> None:
-        """`take_key` sees every key first and says whether it took it; `take_paste` says what goes in for a
-        paste."""
+        """Create the editor.
+
+        Args:
+            take_key: Receives every key first, and returns whether it has handled the key.
+            take_paste: Returns the text to insert for a paste.
+        """
         super().__init__(
             id="editor",
             soft_wrap=True,
@@ -97,57 +119,63 @@ class Editor(OrderedTextArea):
         self.match_cursor_bracket = False
         self.take_key = take_key
         self.take_paste = take_paste
-        self.delete_whole: Callable[[bool], bool] = lambda _: False
-        """Deletes what is one sign for the reader, before the cursor (True) or behind it; whether it did."""
-        self._keeps = False
+        self.delete_placeholder: Callable[[bool], bool] = lambda _: False
+        """Deletes the placeholder before (True) or after (False) the cursor.
+
+        Returns whether there was a placeholder.
+        """
+        self._is_saving = False
         self._deleted = ""
-        """What a key that deletes a word or a line took last."""
+        """The text of the last word or line that was deleted with a key."""
 
     def action_delete_left(self) -> None:
-        if not self.delete_whole(True):
+        if not self.delete_placeholder(True):
             super().action_delete_left()
 
     def action_delete_right(self) -> None:
-        if not self.delete_whole(False):
+        if not self.delete_placeholder(False):
             super().action_delete_right()
 
-    # --- deleting words and lines, and getting them back --------------------------------------------------
+    # --- deleting and inserting words and lines ---------------------------------------------------------
 
     def edit(self, edit: "Edit") -> "EditResult":
         result = super().edit(edit)
-        if self._keeps and result.replaced_text:
+        if self._is_saving and result.replaced_text:
             self._deleted = result.replaced_text
         return result
 
     @contextmanager
-    def _kept(self) -> Iterator[None]:
-        """What is deleted in it can be inserted again."""
-        self._keeps = True
+    def _saving_deleted(self) -> Iterator[None]:
+        """Save the text that is deleted in this context, so that Ctrl+Y can insert it again."""
+        self._is_saving = True
         try:
             yield
         finally:
-            self._keeps = False
+            self._is_saving = False
 
     def action_delete_word_left(self) -> None:
-        with self._kept():
+        with self._saving_deleted():
             super().action_delete_word_left()
 
     def action_delete_word_right(self) -> None:
-        with self._kept():
+        with self._saving_deleted():
             super().action_delete_word_right()
 
     def action_delete_to_start_of_line(self) -> None:
-        with self._kept():
+        with self._saving_deleted():
             super().action_delete_to_start_of_line()
 
     async def action_delete_to_end_of_line_or_delete_line(self) -> None:
-        with self._kept():
+        with self._saving_deleted():
             await super().action_delete_to_end_of_line_or_delete_line()
 
     def action_insert_deleted(self) -> None:
         self.move_cursor(self.replace(self._deleted, *self.selection).end_location)
 
     def put(self, text: str) -> None:
-        """Replace everything, cursor at the end; can be undone like typing. It may be an imported prompt."""
+        """Replace the whole text, and move the cursor to the end.
+
+        The user can undo this.
+        """
         edit = self.replace(clean(text), (0, 0), self.document.end)
         self.move_cursor(edit.end_location)

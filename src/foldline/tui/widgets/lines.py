@@ -1,10 +1,11 @@
-"""Widgets that draw whole lines of styled text themselves, and frames around such lines.
+"""Widgets that draw lines of styled text, and frames around lines.
 
-Frames are drawn as text, so that no title is parsed as markup: heavy has the focus, light has not.
+Frames are drawn as text, so that titles are not parsed as markup. The frame with the focus has heavy lines.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events
@@ -14,33 +15,43 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
+from foldline.frontend.key_names import character_of, pressed_by
 from foldline.tui.blocks.cells import Span, Spans, crop, to_strip, width_of
 from foldline.tui.blocks.styles import Themed, selected_text, with_selection
-from foldline.tui.keys.names import character_of, pressed_by
 from foldline.tui.textual_private import SelectedByDragging
 
 Line = list[Span]
 
 
-class Lines(Themed, SelectedByDragging):
-    """Draws what `lines(width)` says; repaints only when that changed. Text in spans must be clean."""
+class LinesWidget(Themed, SelectedByDragging):
+    """A widget that draws the result of `lines(width)`.
 
-    DEFAULT_CSS: ClassVar[str] = "Lines { height: 1; width: 1fr; background: transparent; }"
+    It repaints only if the result has changed. The text must not contain control characters.
+    """
+
+    DEFAULT_CSS: ClassVar[str] = (
+        "LinesWidget { height: 1; width: 1fr; background: transparent; }"
+    )
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._drawn: Sequence[Sequence[Span]] = ()
         self._drawn_size = Size(-1, -1)
         self._pressed: tuple[str, Offset] = "", Offset()
-        """The key whose hint the mouse was pressed on, and where."""
+        """Where the mouse button was pressed.
+
+        The key of the hint there, and the position of the mouse.
+        """
 
     def lines(self, width: int) -> Sequence[Sequence[Span]]:
-        """The lines at this width."""
+        """Return the lines to draw at this width."""
         raise NotImplementedError
 
     def update(self) -> None:
-        """Draw again, where something to see has changed. While hidden it has no lines: the old ones must
-        not stand there when it is shown again at the same size."""
+        """Redraw the widget if its lines have changed.
+
+        A hidden widget has no lines, so that its old lines do not appear when it is shown again.
+        """
         size = self.size
         fresh = self.lines(size.width) if size.width > 0 else ()
         if size == self._drawn_size and fresh == self._drawn:
@@ -49,56 +60,71 @@ class Lines(Themed, SelectedByDragging):
         self.refresh()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        # Not at the click: the focus that comes with the mouse may bring other hints before that.
+        # Save the key now, because the change of focus may replace the hints before the click is handled.
         self._pressed = event.style.meta.get("key", ""), event.screen_offset
 
     def on_click(self, event: events.Click) -> None:
-        key, where = self._pressed
-        if key and where == event.screen_offset:
+        key, offset = self._pressed
+        if key and offset == event.screen_offset:
             event.stop()
             press(self, key)
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if self.size != self._drawn_size:
-            # A frame may be painted between a new layout and `update`: never with the lines of the old one.
-            self._drawn, self._drawn_size = self.lines(width), self.size
-        drawn = self._drawn[y] if y < len(self._drawn) else ()
-        strip = to_strip(drawn, self.roles).adjust_cell_length(width)
+            # Textual may paint between a new layout and `update`. Do not draw the lines of the old size then.
+            self._drawn = self.lines(width)
+            self._drawn_size = self.size
+        line = self._drawn[y] if y < len(self._drawn) else ()
+        strip = to_strip(line, self.roles).adjust_cell_length(width)
         if self.roles.background:
             strip = strip.apply_style(self.roles.background)
-        if self.text_selection is not None and (span := self.text_selection.get_span(y)) is not None:
+        if (
+            self.text_selection is not None
+            and (span := self.text_selection.get_span(y)) is not None
+        ):
             strip = with_selection(strip, *span, self.roles["reverse"])
         return strip.simplify().apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
-        """The selected text, without the frame around it."""
-        strips = (to_strip(line, self.roles) for line in self._drawn)
-        spans = ((strip, selection.get_span(at)) for at, strip in enumerate(strips))
-        texts = (selected_text(strip, *span) for strip, span in spans if span is not None)
-        return "\n".join(text.lstrip(_STROKES).rstrip(f"{_STROKES} ") for text in texts), "\n"
+        """Return the selected text without the frame."""
+        texts: list[str] = []
+        for at, line in enumerate(self._drawn):
+            span = selection.get_span(at)
+            if span is not None:
+                text = selected_text(to_strip(line, self.roles), *span)
+                texts.append(text.lstrip(_STROKES).rstrip(f"{_STROKES} "))
+        return "\n".join(texts), "\n"
 
 
 @runtime_checkable
 class TakesKeys(Protocol):
-    """A part of the screen with keys of its own, which work while it has the focus."""
+    """A part of the screen with its own keys.
+
+    The keys work while this part has the focus.
+    """
 
     def enter(self) -> None:
-        """Take the focus, at once."""
+        """Take the focus immediately, not after the next message."""
 
 
 def press(hint: Widget, key: str) -> None:
-    """Do what a key does that a hint names, in the part of the screen where the hint stands."""
-    part = next((node for node in hint.ancestors_with_self if isinstance(node, TakesKeys)), None)
+    """Act as if the key of a hint was pressed.
+
+    Focuses the part of the screen with the hint first.
+    """
+    part = next(
+        (node for node in hint.ancestors_with_self if isinstance(node, TakesKeys)), None
+    )
     if part is not None and isinstance(part, Widget) and not part.has_focus_within:
         part.enter()
     pressed = events.Key(key, character_of(key) or None)
-    pressed.set_sender(hint.app)  # else it would bubble no further than up to here
+    pressed.set_sender(hint.app)  # otherwise the event would not bubble up to the app
     hint.app.post_message(pressed)
 
 
-class Row(Lines):
-    """One line, drawn by a function of its width."""
+class LineWidget(LinesWidget):
+    """A widget of one line, which a function draws for a given width."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
@@ -114,10 +140,10 @@ class Row(Lines):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The strokes of a frame and the style they are drawn in."""
+    """The characters and the style of a frame."""
 
     strokes: str
-    """Top left, top right, bottom left, bottom right, horizontal, vertical."""
+    """Six characters: top left, top right, bottom left, bottom right, horizontal, vertical."""
     style: str
 
 
@@ -130,99 +156,116 @@ def frame(focused: bool) -> Frame:
     return HEAVY if focused else LIGHT
 
 
-def edge(look: Frame, top: bool, left: Spans, right: Spans, width: int) -> list[Span]:
-    """The upper or lower edge with a title left and a remark right: `┏━ left ━━━━━━ right ━┓`."""
-    start, end = (look.strokes[0], look.strokes[1]) if top else (look.strokes[2], look.strokes[3])
-    stroke = look.strokes[4]
+def edge(
+    frame_style: Frame,
+    top: bool,
+    left: Spans,
+    right: Spans,
+    width: int,
+) -> list[Span]:
+    """Return the top or bottom border of a frame: `┏━ left ━━━━━━ right ━┓`."""
+    corners = frame_style.strokes[:2] if top else frame_style.strokes[2:4]
+    stroke = frame_style.strokes[4]
     if right and width_of(left) + width_of(right) + 10 > width:
         right = ()
-    spans: list[Span] = [(start + stroke, look.style)]
+    spans: list[Span] = [(corners[0] + stroke, frame_style.style)]
     if left:
         room = max(width - 6, 0)
         text = left if width_of(left) <= room else tuple(crop(left, room))
         spans += [(" ", ""), *text, (" ", "")]
     tail: list[Span] = [(" ", ""), *right, (" ", "")] if right else []
-    tail.append((stroke + end, look.style))
+    tail.append((stroke + corners[1], frame_style.style))
     fill = width - width_of(spans) - width_of(tail)
-    return [*spans, (stroke * max(fill, 0), look.style), *tail]
+    return [*spans, (stroke * max(fill, 0), frame_style.style), *tail]
 
 
-def sides(look: Frame, inside: list[Span], width: int) -> list[Span]:
-    """A line between the two sides; `inside` is cut or filled to `width` - 2 cells."""
-    side = (look.strokes[5], look.style)
+def sides(frame_style: Frame, inside: list[Span], width: int) -> list[Span]:
+    """Return a line between the left and right sides of a frame.
+
+    The content is cut or padded to `width` cells.
+    """
+    side = (frame_style.strokes[5], frame_style.style)
     return [side, *crop(inside, max(width - 2, 0)), side]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule across the box, with a title at its left end and a remark at its right one."""
-
-    title: Spans = ()
-    tail: Spans = ()
-
-
 def boxed(
-    width: int,
-    title: Spans,
-    count: str | Spans,
-    body: "Iterable[Line | Rule]",
-    foot: Spans = (),
-    aid: Spans = (),
+    width: int, title: Spans, body: Iterable[Line], foot: Spans, aid: Spans = ()
 ) -> list[Line]:
-    """A box of `width` cells: title and count in the upper edge, keys and an aid in the lower one.
+    """Draw a box of `width` cells.
 
-    The lines of the body are cut or filled to `width` - 2 cells.
+    The title is in the top border. The key hints `foot` and the text `aid` are at the left and right of the
+    bottom border. The lines of the body are cut or padded.
     """
-    if isinstance(count, str):
-        count = ((count, "muted"),) if count else ()
     return [
-        edge(HEAVY, True, title, count, width),
-        *(_rule(line, width) if isinstance(line, Rule) else sides(HEAVY, line, width) for line in body),
-        edge(HEAVY, False, foot, aid, width),
+        edge(
+            HEAVY,
+            True,
+            title,
+            (),
+            width,
+        ),
+        *(sides(HEAVY, line, width) for line in body),
+        edge(
+            HEAVY,
+            False,
+            foot,
+            aid,
+            width,
+        ),
     ]
 
 
-def _rule(rule: Rule, width: int) -> Line:
-    side, stroke = HEAVY.style, "─"
-    left: Line = [(f"{stroke} ", side), *rule.title, (" ", "")] if rule.title else []
-    right: Line = [(" ", ""), *rule.tail, (f" {stroke}", side)] if rule.tail else []
-    fill = max(width - 2 - width_of(left) - width_of(right), 0)
-    inside = crop([*left, (stroke * fill, side), *right], max(width - 2, 0))
-    return [("┠", side), *inside, ("┨", side)]
-
-
 def filled(lines: Sequence[Line], rows: int) -> list[Line]:
-    """Exactly so many lines: cut at the end, or followed by blank ones."""
-    return [*lines[:rows], *([[]] * (rows - len(lines)))]
+    """Return exactly `rows` lines: cut the list, or add blank lines."""
+    blank: Line = []
+    return [*lines[:rows], *[blank] * (rows - len(lines))]
 
 
 def button(spans: Iterable[Span], key: str) -> Spans:
-    """A click on these presses the key that hints call so."""
-    pressed = pressed_by(key)
-    return tuple((text, f"{style} key:{pressed[0][1]}" if pressed else style) for text, style in spans)
+    """Turn styled text into a button that presses a key.
+
+    `key` is the key's name in hints.
+    """
+    keys = pressed_by(key)
+    if not keys:
+        return tuple(spans)
+    _, pressed = keys[0]
+    return tuple((text, f"{style} key:{pressed}") for text, style in spans)
 
 
 def hint(keys: str, word: str, style: str = "muted", of_keys: str = "accent") -> Spans:
-    """`F2 inspector`, a button: each key that is shown presses itself, the word the first of them."""
-    spans = [(part, f"{of_keys} key:{key}") for part, key in pressed_by(keys)] or [(keys, of_keys)]
-    return (*spans, *button([(f" {word}", style)] * bool(word), keys))
+    """Return a hint, `F2 inspector`, with a button for each key.
+
+    The word is a button for the first key.
+    """
+    spans = [(part, f"{of_keys} key:{key}") for part, key in pressed_by(keys)] or [
+        (keys, of_keys)
+    ]
+    if not word:
+        return tuple(spans)
+    return (*spans, *button([(f" {word}", style)], keys))
 
 
 def hints_in(words: str, style: str) -> Spans:
-    """Words with hints between points, as `Enter opens · f filter`; other parts, which may not begin as a key
-    does, are text."""
+    """Convert hints, `Enter opens · f filter`, to styled text with buttons.
+
+    Parts that do not begin with the name of a key stay plain text.
+    """
     parts: list[Spans] = []
-    for part in words.split(" · "):
-        each = part.split(" ")
-        keys = next((at for at, word in enumerate(each) if not pressed_by(word)), len(each))
-        named = hint(" ".join(each[:keys]), " ".join(each[keys:]), style, style)
-        parts.append(named if keys else ((part, style),))
+    for text in words.split(" · "):
+        words_of_part = text.split(" ")
+        keys = list(takewhile(pressed_by, words_of_part))
+        if keys:
+            other_words = words_of_part[len(keys) :]
+            parts.append(hint(" ".join(keys), " ".join(other_words), style, style))
+        else:
+            parts.append(((text, style),))
     return _between_points(parts, style)
 
 
-def key_words(pairs: Iterable[tuple[str, str]], style: str = "text") -> Spans:
-    """`Enter select · Esc close`, of (keys, word)."""
-    return _between_points((hint(keys, word, style) for keys, word in pairs), "muted")
+def key_words(pairs: Iterable[tuple[str, str]]) -> Spans:
+    """Return key hints from (keys, word) pairs: `Enter select · Esc close`."""
+    return _between_points((hint(keys, word, "text") for keys, word in pairs), "muted")
 
 
 def _between_points(parts: Iterable[Spans], style: str) -> Spans:
@@ -230,16 +273,22 @@ def _between_points(parts: Iterable[Spans], style: str) -> Spans:
 
 
 def window_start(marked: int, count: int, rows: int) -> int:
-    """The first of `count` rows that is shown, so that the marked one is in sight."""
+    """Return the index of the first visible row of a list.
+
+    It is chosen so that the selected row is visible.
+    """
     return max(0, min(marked - rows + 1, count - rows))
 
 
 LEAST = (40, 10)
-"""Columns and rows below which nothing can be read."""
+"""Minimum number of columns and rows of a usable terminal."""
 
 
-class TooSmall(Lines):
-    """The one line of a terminal that is too small; what runs, runs on."""
+TOO_SMALL = "Too small: needs {columns}x{rows}"
+
+
+class TooSmall(LinesWidget):
+    """The message shown if the terminal is too small."""
 
     DEFAULT_CSS: ClassVar[str] = """
     TooSmall { display: none; }
@@ -251,20 +300,21 @@ class TooSmall(Lines):
 
     def lines(self, width: int) -> list[list[Span]]:
         columns, rows = LEAST
-        return [crop([(f"Too small: needs {columns}x{rows}", "text")], width)]
+        return [crop([(TOO_SMALL.format(columns=columns, rows=rows), "text")], width)]
 
 
 def fits(size: Size) -> bool:
-    """Whether something can be read in a terminal of this size."""
+    """Whether a terminal of this size is large enough."""
     return size.width >= LEAST[0] and size.height >= LEAST[1]
 
 
 def cover_if_too_small(screen: Screen[Any], size: Size) -> None:
-    """Lay the line over a screen that does not show it, as long as the terminal is too small."""
-    shown = list(screen.query(TooSmall))
+    """Cover a screen with `TooSmall` if the terminal is too small.
+
+    Otherwise remove the cover.
+    """
     if fits(size):
-        for each in shown:
-            if each.has_class("covers"):
-                each.remove()
-    elif not shown:
+        for cover in screen.query(".covers").results(TooSmall):
+            cover.remove()
+    elif not screen.query(TooSmall):
         screen.mount(TooSmall(classes="covers"))

@@ -1,31 +1,53 @@
-"""The side list: files and how much the model still has of them, pins, compactions, the gutter explained."""
+"""The side list of files, pins and compactions.
+
+Also draws a legend of the gutter symbols.
+"""
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
-from rich.cells import cell_len
 from textual import events
 
-from foldline.context import numbers
-from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Span, change_spans, crop, cut_left, cut_right
+from foldline.frontend.state import CompactionRow, FileRow, PinRow, SidebarData
+from foldline.text import numbers
+from foldline.text.harmless import clean_line
+from foldline.tui.blocks.cells import (
+    Span,
+    change_spans,
+    crop,
+    cut_left,
+    cut_right,
+    width_of,
+)
 from foldline.tui.blocks.links import to_file
 from foldline.tui.fates import GUTTER_SIGNS
 from foldline.tui.messages import EntryWanted
-from foldline.tui.state import CompactionRow, FileRow, PinRow, SidebarData
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.lines import LinesWidget, filled
 
 WIDTH = 33
-"""Cells of the side list, its rule at the left included."""
+"""Width of the side list in cells, including the rule at its left."""
 
 RowT = TypeVar("RowT")
 Line = list[Span]
-Section = tuple[str, int, int, Callable[[int], Line]]
-"""Title, number of all rows and of those that are listed, and how to draw one of these."""
+
+
+class SidebarSection(NamedTuple):
+    """A section of the side list."""
+
+    title: str
+    total: int
+    """Total number of rows."""
+    available: int
+    """Number of rows that can be drawn, which may be fewer than `total`."""
+    row: Callable[[int], Line]
+    """Draws the row with this index."""
 
 
 def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
-    """Exactly `height` lines. Long sections are shortened, with a count, before the legend goes."""
+    """Draw exactly `height` lines.
+
+    If there is too little room, the longest sections are shortened first, then the legend is left out.
+    """
     inner = width - 2
     legend: list[Line] = [
         [("The model still has", "muted")],
@@ -38,94 +60,132 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
             (" the name", "muted"),
         ],
     ]
-    sections: list[Section] = [
-        _section("Modified", data.modified, data.older_modified, lambda file: _file(file, inner)),
-        _section("Read", data.read, data.older_read, lambda file: _file(file, inner)),
-        _section("Pinned", data.pinned, 0, lambda pin: _entry(pin.index, _pin(pin, inner))),
+    sections: list[SidebarSection] = [
         _section(
-            "Compactions", data.compactions[::-1], 0, lambda row: _entry(row.index, _compaction(row, inner))
+            "Modified",
+            data.modified,
+            data.older_modified,
+            lambda file: _file(file, inner),
+        ),
+        _section("Read", data.read, data.older_read, lambda file: _file(file, inner)),
+        _section(
+            "Pinned", data.pinned, 0, lambda pin: _entry(pin.index, _pin(pin, inner))
+        ),
+        _section(
+            "Compactions",
+            data.compactions[::-1],
+            0,
+            lambda row: _entry(row.index, _compaction(row, inner)),
         ),
     ]
-    shown = [section for section in sections if section[1] or section[0] in ("Modified", "Read")]
+    shown = [
+        section
+        for section in sections
+        if section.total or section.title in ("Modified", "Read")
+    ]
     body = _fitted(shown, inner, height - len(legend) - 1)
     if height < len(body) + len(legend) + 1:
         legend = []
-    blank: Line = []
-    lines = [*body[: height - len(legend)], *[blank] * max(height - len(body) - len(legend), 0), *legend]
-    return [crop([("│ ", "muted"), *line], width) for line in lines[:height]]
+    lines = filled(body, height - len(legend)) + legend
+    return [crop([("│ ", "muted"), *line], width) for line in lines]
 
 
-def _section(title: str, rows: Sequence[RowT], older: int, line: Callable[[RowT], Line]) -> Section:
-    return title, len(rows) + older, len(rows), lambda at: line(rows[at])
+def _section(
+    title: str, rows: Sequence[RowT], older: int, line: Callable[[RowT], Line]
+) -> SidebarSection:
+    return SidebarSection(
+        title, len(rows) + older, len(rows), lambda at: line(rows[at])
+    )
 
 
-def _fitted(sections: list[Section], inner: int, height: int) -> list[Line]:
-    """All sections, the longest shortened until they fit; at least three rows of each stay. What is not shown
-    is not drawn either: a long session knows thousands of files."""
-    rooms = [min(listed, max(height, 3)) for _, _, listed, _ in sections]
+def _fitted(sections: list[SidebarSection], inner: int, height: int) -> list[Line]:
+    """Draw all sections, shortening the longest until all fit.
 
-    def needed() -> int:
-        return sum(1 + room for room in rooms) + len(rooms) - 1
-
-    while needed() > height and max(rooms, default=0) > 3:
-        rooms[rooms.index(max(rooms))] -= 1
+    No section is shortened to fewer than three rows. Only the visible rows are drawn, because a long session
+    has thousands of files.
+    """
+    most_rows = max(height, 3)
+    rooms = [min(section.available, most_rows) for section in sections]
+    # Each section has a title, and there is a blank line between two sections.
+    free = height - 2 * len(rooms) + 1
+    while sum(rooms) > free:
+        largest = max(rooms)
+        if largest <= 3:
+            break
+        rooms[rooms.index(largest)] -= 1
     lines: list[Line] = []
-    for number, ((title, count, _, row), room) in enumerate(zip(sections, rooms, strict=True)):
-        if number:
+    for section, room in zip(sections, rooms, strict=True):
+        if lines:
             lines.append([])
-        blanks = " " * max(inner - len(title) - len(str(count)) - 1, 1)
-        lines.append([(title, "bold"), (blanks, ""), (str(count), "muted")])
-        whole = room == count
-        lines += [row(at) for at in range(room if whole else room - 1)]
-        if not whole:
-            lines.append([(f"  … {count - room + 1} more", "muted")])
+        lines.append(
+            _spread([(section.title, "bold")], [(str(section.total), "muted")], inner)
+        )
+        if room == section.total:
+            lines += map(section.row, range(room))
+        else:
+            lines += map(section.row, range(room - 1))
+            lines.append([(f"  … {section.total - room + 1} more", "muted")])
     return lines
 
 
+def _spread(start: Line, end: Sequence[Span], inner: int) -> Line:
+    """Put spans at the left and right of a line.
+
+    The last cell stays blank.
+    """
+    gap = inner - width_of(start) - width_of(end) - 1
+    return [*start, (" " * max(gap, 1), ""), *end]
+
+
 def _entry(index: int, line: Line) -> Line:
-    """A line that stands for an entry: a click shows it."""
+    """Return a line that is a link to an entry."""
     return [(text, f"{style} entry:{index}") for text, style in line]
 
 
 def _file(file: FileRow, inner: int) -> Line:
-    what = numbers.change(file.added, file.removed)
-    room = inner - 2 - 1 - (len(what) + 2 if what else 0)
+    change = change_spans(file.added, file.removed)
+    room = inner - 3
+    if change:
+        room -= width_of(change) + 2
     path = cut_left(clean_line(file.path), room)
+    style = "muted" if file.presence == "none" else "text"
     line: Line = [
         GUTTER_SIGNS[file.presence],
         (" ", ""),
-        (path, to_file(file.path, "text" if file.presence != "none" else "muted")),
+        (path, to_file(file.path, style)),
     ]
-    if what:
-        line.append((" " * (room - cell_len(path) + 2), ""))
-        line += change_spans(file.added, file.removed)
-    return line
+    return _spread(line, change, inner) if change else line
 
 
 def _pin(pin: PinRow, inner: int) -> Line:
     weight = numbers.tokens(pin.tokens)
     number = str(pin.index)
-    room = inner - 2 - len(number) - 1 - len(weight) - 3
-    shown = cut_right(clean_line(pin.text), room)
-    gap = " " * (room - cell_len(shown) + 2)
-    return [GUTTER_SIGNS["whole"], (f" {number} ", "muted"), (shown, "text"), (gap, ""), (weight, "muted")]
+    room = inner - len(number) - len(weight) - 6
+    text = cut_right(clean_line(pin.text), room)
+    line: Line = [GUTTER_SIGNS["whole"], (f" {number} ", "muted"), (text, "text")]
+    return _spread(line, [(weight, "muted")], inner)
 
 
 def _compaction(row: CompactionRow, inner: int) -> Line:
-    when = "undone" if row.undone else row.at
-    gap = " " * max(inner - 4 - len(str(row.index)) - len(row.sizes) - len(when) - 1, 1)
-    style = "muted" if row.undone else "text"
-    return [
-        GUTTER_SIGNS["none" if row.undone else "name" if row.written else "part"],
-        (f" {row.index}  ", "muted"),
-        (row.sizes, style),
-        (gap, ""),
-        (when, "muted"),
-    ]
+    time = row.at
+    style = "text"
+    sign = GUTTER_SIGNS["name" if row.written else "part"]
+    if row.undone:
+        time = "undone"
+        style = "muted"
+        sign = GUTTER_SIGNS["none"]
+    return _spread(
+        [sign, (f" {row.index}  ", "muted"), (row.sizes, style)],
+        [(time, "muted")],
+        inner,
+    )
 
 
-class Sidebar(Lines):
-    """Beside the transcript from 100 columns on."""
+class Sidebar(LinesWidget):
+    """The widget for the side list.
+
+    It is shown if the chat has at least 100 columns.
+    """
 
     DEFAULT_CSS: ClassVar[str] = f"Sidebar {{ width: {WIDTH}; height: 1fr; }}"
 
@@ -134,7 +194,9 @@ class Sidebar(Lines):
         self._data = SidebarData()
 
     def show(self, data: SidebarData) -> None:
-        if data is not self._data:  # it comes with every entry, and few of them change it
+        if (
+            data is not self._data
+        ):  # called for every entry, although few entries change the data
             self._data = data
             self.update()
 

@@ -1,26 +1,46 @@
-"""What an empty chat says: what this is, prompts to try, the last sessions of the folder, three keys."""
+"""The welcome screen of an empty chat.
+
+It offers sample prompts, the folder's last sessions, and three keys.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from textual import events
 from textual.message import Message
 
-from foldline.context.harmless import clean_line
+from foldline.frontend.commands import key_of
+from foldline.frontend.state import ChatState
+from foldline.text.harmless import clean_line
 from foldline.tui.blocks.cells import Span, in_reverse, piece, row, wrap_spans
-from foldline.tui.keys.commands import key_of
-from foldline.tui.state import ChatState
-from foldline.tui.widgets.lines import Line, Lines, filled, key_words
+from foldline.tui.widgets.lines import Line, LinesWidget, filled, key_words
 
-PROMPTS: Final = ("What is in this folder?", "Read README.md and say what this is", "Search for TODO")
-"""To try; the offline model can do them, too."""
+PROMPTS: Final = (
+    "What is in this folder?",
+    "Read README.md and say what this is",
+    "Search for TODO",
+)
+"""Sample prompts. The offline model can also answer them."""
 HINTS: Final = (("↑↓", "move"), ("Enter", "select"))
+TAGLINE: Final = "Foldline, an agent whose context you can see and edit."
+SUBTITLE: Final = "model {model} · folder {folder}"
+TRY: Final = "Try"
+CONTINUE: Final = "Continue"
+KEYS: Final = (
+    ("inspector", "see what the model sees"),
+    ("preview", "preview a compaction"),
+    ("palette", "all commands"),
+)
+"""Commands to show with their keys, and their descriptions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumable:
-    """A session of this folder. Its title may be foreign."""
+    """A session of this folder that can be resumed.
+
+    Its title is untrusted.
+    """
 
     path: str
     title: str
@@ -28,94 +48,115 @@ class Resumable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """A line of the welcome."""
+class _WelcomeRow:
+    """A line of the welcome screen."""
 
     line: Line
     rank: int
-    """Where there is no room the highest goes first."""
+    """Priority for dropping the line.
+
+    Lines with the highest rank are dropped first if there is too little room.
+    """
     at: int | None = None
-    """What it stands for: the number of a prompt, or of a session after them."""
+    """Index of the prompt or session in this line, if any.
+
+    Sessions are numbered after the prompts.
+    """
 
 
-class Welcome(Lines, can_focus=True):
-    """Stands in the place of an empty transcript. A prompt that is picked is for the editor."""
+class Welcome(LinesWidget, can_focus=True):
+    """The welcome screen, shown instead of an empty transcript.
+
+    A selected prompt is put into the editor.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "Welcome { display: none; height: 1fr; }"
 
     @dataclass
-    class Picked(Message):
-        """A prompt, or the event file of a session."""
+    class Selected(Message):
+        """The user has selected a prompt or a session.
+
+        A session is given by its event file.
+        """
 
         prompt: str = ""
         session: str = ""
 
     def __init__(self) -> None:
         super().__init__(id="welcome")
-        self._where = ""
+        self._subtitle = ""
         self._sessions: Sequence[Resumable] = ()
         self._marked = 0
-        self._rows: list[_Row] = []
+        self._rows: list[_WelcomeRow] = []
 
     def show(self, state: ChatState) -> None:
-        self._where = f"{clean_line(state.model)} works in {clean_line(state.workdir)}"
+        self._subtitle = SUBTITLE.format(
+            model=clean_line(state.model), folder=clean_line(state.workdir)
+        )
         self.update()
 
     def offer(self, sessions: Sequence[Resumable]) -> None:
-        """The last sessions of the folder, found after the first paint."""
+        """Show the last sessions of the folder."""
         self._sessions = sessions
         self.update()
 
     def lines(self, width: int) -> list[list[Span]]:
         self._rows = self._fitting(width, self.size.height)
-        return filled([each.line for each in self._rows], self.size.height)
+        return filled([row.line for row in self._rows], self.size.height)
 
-    def _fitting(self, width: int, height: int) -> list[_Row]:
+    def _fitting(self, width: int, height: int) -> list[_WelcomeRow]:
         inside = max(width - 4, 8)
-        keys = (
-            (key_of("inspector"), "see what the model sees"),
-            (key_of("preview"), "preview a compaction"),
-            (key_of("palette"), "everything"),
-        )
+        keys = [(key_of(command), description) for command, description in KEYS]
         hints = wrap_spans(key_words(keys), inside)
-        if len(hints) > 1:  # a key stays beside its word
-            hints = [list(key_words([each])) for each in keys]
-        what = "Foldline, an agent whose context you can see and edit."
-        rows = [_Row([], 7)]
-        rows += [_Row(line, 2) for line in wrap_spans([(what, "text bold")], inside)]
-        rows += [_Row(line, 3) for line in wrap_spans([(self._where, "muted")], inside)]
-        rows += [_Row([], 7), _Row([("Try", "muted")], 6)]
-        rows += [_Row(self._item(at, text, "", inside), 0, at) for at, text in enumerate(PROMPTS)]
+        if len(hints) > 1:  # keep each key next to its word
+            hints = [list(key_words([key])) for key in keys]
+        rows = [_WelcomeRow([], 7)]
+        for text, style, rank in (
+            (TAGLINE, "text bold", 2),
+            (self._subtitle, "muted", 3),
+        ):
+            lines = wrap_spans([(text, style)], inside)
+            rows += [_WelcomeRow(line, rank) for line in lines]
+        rows += [_WelcomeRow([], 7), _WelcomeRow([(TRY, "muted")], 6)]
+        for at, prompt in enumerate(PROMPTS):
+            rows.append(_WelcomeRow(self._item(at, prompt, "", inside), 0, at))
         if self._sessions:
-            rows += [_Row([], 7), _Row([("Go on with", "muted")], 6)]
-        for at, each in enumerate(self._sessions, start=len(PROMPTS)):
-            rows.append(_Row(self._item(at, clean_line(each.title), each.age, inside), 2 + at, at))
-        rows += [_Row([], 7), *(_Row(line, 4) for line in hints)]
+            rows += [_WelcomeRow([], 7), _WelcomeRow([(CONTINUE, "muted")], 6)]
+        for at, session in enumerate(self._sessions, start=len(PROMPTS)):
+            line = self._item(at, clean_line(session.title), session.age, inside)
+            rows.append(_WelcomeRow(line, 2 + at, at))
+        rows += [_WelcomeRow([], 7), *(_WelcomeRow(line, 4) for line in hints)]
         while len(rows) > height:
-            rows.remove(max(reversed(rows), key=lambda each: each.rank))
-        return [_Row([("  ", ""), *each.line], each.rank, each.at) for each in rows]
+            rows.remove(max(reversed(rows), key=lambda row: row.rank))
+        return [replace(row, line=[("  ", ""), *row.line]) for row in rows]
 
     def _item(self, at: int, text: str, age: str, width: int) -> Line:
-        marked = self.has_focus and at == self._marked
-        left = piece(f"{'▶' if marked else ' '} {text}", cut="right")
-        line = row([left], [piece(age, "muted", rank=1)] * bool(age), min(width, 72), margin=0)
-        return in_reverse(line) if marked else line
+        is_marked = self.has_focus and at == self._marked
+        title = piece(f"{'▶' if is_marked else ' '} {text}", cut="right")
+        right = [piece(age, "muted", rank=1)] if age else []
+        line = row([title], right, min(width, 72), margin=0)
+        return in_reverse(line) if is_marked else line
 
-    def _take(self, at: int) -> None:
+    def _select(self, at: int) -> None:
         if at < len(PROMPTS):
-            self.post_message(self.Picked(prompt=PROMPTS[at]))
+            self.post_message(self.Selected(prompt=PROMPTS[at]))
         else:
-            self.post_message(self.Picked(session=self._sessions[at - len(PROMPTS)].path))
+            session = self._sessions[at - len(PROMPTS)]
+            self.post_message(self.Selected(session=session.path))
 
     def on_key(self, event: events.Key) -> None:
-        shown = [each.at for each in self._rows if each.at is not None]
+        shown = [row.at for row in self._rows if row.at is not None]
         match event.key:
             case "enter" if self._marked in shown:
-                self._take(self._marked)
+                self._select(self._marked)
             case "up" | "k":
-                self._marked = max((at for at in shown if at < self._marked), default=self._marked)
+                self._marked = max(
+                    (at for at in shown if at < self._marked), default=self._marked
+                )
             case "down" | "j":
-                self._marked = min((at for at in shown if at > self._marked), default=self._marked)
+                self._marked = min(
+                    (at for at in shown if at > self._marked), default=self._marked
+                )
             case _:
                 return
         event.stop()
@@ -123,9 +164,11 @@ class Welcome(Lines, can_focus=True):
         self.update()
 
     def on_click(self, event: events.Click) -> None:
-        at = self._rows[event.y].at if event.y < len(self._rows) else None
+        if event.y >= len(self._rows):
+            return
+        at = self._rows[event.y].at
         if at is not None:
-            self._take(at)
+            self._select(at)
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)

@@ -14,24 +14,34 @@ from foldline.protocol import (
 )
 
 LONGEST = 160
-HEAD = "Quoted from the earlier session, the rest left out. `history_read` opens an entry."
+HEAD = (
+    "Quoted from the earlier session, the rest left out. `history_read` opens an entry."
+)
 
 
 class Verbatim:
-    """Quotes what the user said, each call in one line with its outcome, then answers: as far as there is
-    room, the newest first. It reads the originals each time, so that no quote is one of a quote."""
+    """Quotes prompts, then calls in one line each with their outcome, then answers, while there is room.
+
+    The newest come first. It reads the originals each time, so that it never quotes a quote.
+    """
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         if not ctx.cut_position:
             return None  # nothing is old enough
         before, tail = ctx.history[: ctx.cut_position], ctx.history[ctx.cut_position :]
         first = {m.index for m in ctx.preamble}
-        request = max((m.index for m in ctx.history if isinstance(m, UserMessage)), default=-1)
+        request = max(
+            (m.index for m in ctx.history if isinstance(m, UserMessage)), default=-1
+        )
         stays = [m for m in before if m.index in ctx.pins or m.index == request]
         there = first | {m.index for m in (*stays, *tail)}
-        quoted = [*quotes([m for index, m in ctx.originals.items() if index not in there])]
+        quoted = [
+            *quotes([m for index, m in ctx.originals.items() if index not in there])
+        ]
         room, chosen = ctx.max_summary_tokens, set[int]()
-        for place in sorted(range(len(quoted)), key=lambda place: (quoted[place][0], -place)):
+        for place in sorted(
+            range(len(quoted)), key=lambda place: (quoted[place][0], -place)
+        ):
             cost = estimate_text_tokens(quoted[place][1]) + 1
             if cost <= room:
                 room -= cost
@@ -42,7 +52,7 @@ class Verbatim:
 
 
 def quotes(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, str]]:
-    """The lines in their order, each with its rank: 0 goes in first."""
+    """Yield the lines in their order, each with its rank: 0 is chosen first."""
     results = {m.call_id: m for m in messages if isinstance(m, ToolResultMessage)}
     for message in messages:
         if isinstance(message, UserMessage) and message.typed.strip():
@@ -51,12 +61,17 @@ def quotes(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, str]]:
             yield 2, f"[assistant · entry {message.index}] {message.text.strip()}"
         for call in message.calls if isinstance(message, AssistantMessage) else ():
             outcome = status(results.get(call.call_id))
-            yield 1, f"[{call.name} · entry {message.index}] {call.arguments[:LONGEST]} → {outcome}"
+            yield (
+                1,
+                f"[{call.name} · entry {message.index}] {call.arguments[:LONGEST]} → {outcome}",
+            )
 
 
 def status(result: ToolResultMessage | None) -> str:
-    """How a call ended: `exit 1`, `312 lines`, or the last line of an error."""
+    """Return the outcome of a call: `exit 1`, `312 lines`, or the last line of an error."""
     if result is None:
         return "no result"
     last = (result.text.strip().splitlines() or [""])[-1]
-    return result.details.brief or (f"failed: {last[:LONGEST]}" if result.is_error else "ok")
+    return result.details.brief or (
+        f"failed: {last[:LONGEST]}" if result.is_error else "ok"
+    )

@@ -1,15 +1,15 @@
-"""Finds the messages of a request among the entries of the history.
+"""Finds a request's messages in the history.
 
-Messages are compared by atoms: a request may send the parts of one message as several messages, and the parts
-of several messages as one.
+A request may split one message into several, or merge several messages into one. Messages are therefore
+compared by atoms.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
-from foldline.context.view import ViewItem, extends
 from foldline.formats.base import JsonLine
 from foldline.formats.parts import text_in
 from foldline.protocol import (
@@ -23,28 +23,33 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
 )
+from foldline.view.items import ViewItem, extends
 
-_NOTE_OPEN, _NOTE_CLOSE = "<system-reminder>\n", "\n</system-reminder>"
+_NOTE_OPEN = "<system-reminder>\n"
+_NOTE_CLOSE = "\n</system-reminder>"
 
 Item = TypeVar("Item")
 Atom: TypeAlias = tuple[str, ...]
-"""A role, and one part in it. A tool result is one atom."""
+"""A role and one part of a message with that role.
+
+A tool result is always a single atom.
+"""
 
 
 @dataclass(eq=False)
 class Draft:
-    """A message that is not in the history yet, and its record."""
+    """A message that has not been added to the history yet, with the record it comes from."""
 
     line: JsonLine
     message: BaseMessage
 
 
 def atoms(message: BaseMessage) -> tuple[Atom, ...]:
-    """Return the atoms of a message, without its reasoning."""
-    pieces = [piece for part in message.parts if (piece := _piece(part))]
+    """Return the atoms of a message, without reasoning."""
+    pieces = list(filter(None, map(_piece, message.parts)))
     match message:
         case ToolResultMessage():
-            return (("tool", message.call_id, *(word for piece in pieces for word in piece)),)
+            return (("tool", message.call_id, *chain(*pieces)),)
         case SystemMessage(origin="prompt"):
             return (("system", text_in(message.parts)),)
         case DeveloperMessage():
@@ -74,7 +79,10 @@ def sent_atoms(messages: Iterable[BaseMessage]) -> list[Atom]:
 
 @dataclass
 class EqualStart(Generic[Item]):
-    """The messages of a request and a view that are equal. Longer ones are compared after them."""
+    """A request and a view that begin with the same messages.
+
+    If a later request and view extend these, only the messages that follow need to be compared.
+    """
 
     sent: Sequence[BaseMessage] = ()
     view: Sequence[Item] = ()
@@ -82,28 +90,38 @@ class EqualStart(Generic[Item]):
     def after(
         self, sent: Sequence[BaseMessage], view: Sequence[Item]
     ) -> tuple[Sequence[BaseMessage], Sequence[Item]]:
-        """Return the messages after the equal start."""
+        """Return the messages of a request and a view that still have to be compared."""
         if not (extends(self.sent, sent) and extends(self.view, view)):
             self.sent = self.view = ()
         return sent[len(self.sent) :], view[len(self.view) :]
 
 
 class Arrangement:
-    """The messages of a request: those of the view, drafts, and messages that only the request has."""
+    """A request's messages, in order.
+
+    Each message is in the view, is a draft, or occurs only in the request.
+    """
 
     def __init__(self, view: Sequence[ViewItem], drafts: Sequence[Draft]) -> None:
         self.order: list[ViewItem | Draft] = []
         self.contents: dict[int, str] = {}
-        """The new texts of messages of the view, by index."""
-        self._choices: dict[Atom, list[tuple[tuple[Atom, ...], ViewItem | Draft]]] = defaultdict(list)
-        """The messages by the words of their first atoms."""
+        """The new texts of messages that are in the view, by index."""
+        self._choices: dict[Atom, list[tuple[tuple[Atom, ...], ViewItem | Draft]]] = (
+            defaultdict(list)
+        )
+        """Candidates for each request message: view items and drafts, by the words of their first atom."""
         self._replaceable: dict[str, ViewItem | Draft] = {}
-        """The results by call id, and the system prompt by no id: a request may change their texts."""
+        """Messages whose text a request may change, by key.
+
+        These are tool results, with the call id as key, and the system prompt, with an empty key.
+        """
         candidates: list[ViewItem | Draft] = [*view, *drafts]
         for candidate in candidates:
             message_atoms = atoms(candidate.message)
             if message_atoms:
-                self._choices[_words(message_atoms[0])].append((message_atoms, candidate))
+                self._choices[_words(message_atoms[0])].append(
+                    (message_atoms, candidate)
+                )
             key = _key(candidate.message)
             if key is not None:
                 self._replaceable[key] = candidate
@@ -111,66 +129,90 @@ class Arrangement:
     def arrange(self, sent: Sequence[BaseMessage], line: JsonLine) -> None:
         """Add the messages of the request in `line` to the order."""
         messages = [message for message in sent for _ in atoms(message)]
-        wanted = sent_atoms(sent)
+        request_atoms = sent_atoms(sent)
         place = 0
-        while place < len(wanted):
-            length = self._take(wanted, place)
+        while place < len(request_atoms):
+            length = self._take(request_atoms, place)
             if length == 0:
                 message = messages[place]
                 length = len(atoms(message))
                 self.order.append(self._changed(message) or Draft(line, message))
             place += length
 
-    def _take(self, wanted: Sequence[Atom], place: int) -> int:
-        """Add the first match. Return its number of atoms, or 0."""
-        choices = self._choices[_words(wanted[place])]
+    def _take(self, request_atoms: Sequence[Atom], place: int) -> int:
+        """Add the first message that matches the request at this position.
+
+        Returns the message's number of atoms, or 0 if none matches.
+        """
+        choices = self._choices[_words(request_atoms[place])]
         for choice in choices:
             message_atoms, candidate = choice
-            here = wanted[place : place + len(message_atoms)]
-            if isinstance(candidate, ViewItem) or isinstance(candidate.message, ToolResultMessage):
-                matches = [*message_atoms] == [*here]
+            here = tuple(request_atoms[place : place + len(message_atoms)])
+            if isinstance(candidate, ViewItem) or isinstance(
+                candidate.message, ToolResultMessage
+            ):
+                if message_atoms != here:
+                    continue
+            elif list(map(_words, message_atoms)) != list(map(_words, here)):
+                continue
             else:
-                matches = [*map(_words, message_atoms)] == [*map(_words, here)]
-                if matches:
-                    candidate.message = _as_sent(candidate.message, here)
-            if matches:
-                choices.remove(choice)
-                self.order.append(candidate)
-                return len(here)
+                candidate.message = _as_sent(candidate.message, here)
+            choices.remove(choice)
+            self.order.append(candidate)
+            return len(here)
         return 0
 
     def _changed(self, message: BaseMessage) -> ViewItem | Draft | None:
-        """Return the known message that has this new text."""
+        """Return the known message that has the text of `message` in this request.
+
+        The text is stored. Returns None if there is no such message.
+        """
         key = _key(message)
         original = None if key is None else self._replaceable.get(key)
         if isinstance(original, ViewItem):
             self.contents[original.index] = message.text
         elif original:
-            original.message = original.message.model_copy(update={"parts": message.parts})
+            original.message = original.message.model_copy(
+                update={"parts": message.parts}
+            )
         return original
 
 
 def _key(message: BaseMessage) -> str | None:
-    """Return the key of a message with a changeable text."""
-    if isinstance(message, ToolResultMessage):
-        return message.call_id
-    return "" if isinstance(message, SystemMessage) and message.origin == "prompt" else None
+    """Return the key of a message with a text that may differ between requests.
+
+    Returns None for other messages.
+    """
+    match message:
+        case ToolResultMessage():
+            return message.call_id
+        case SystemMessage(origin="prompt"):
+            return ""
+        case _:
+            return None
 
 
 def _words(atom: Atom) -> Atom:
-    """Return the words of an atom, without marks of its role.
+    """Return an atom's words, without markup that depends on the role.
 
-    Notes are in tags only in the role user, and a line end may be added between neighbours.
+    Notes have tags only in the role "user", and newlines may be added between adjacent parts.
     """
-    return tuple(word.strip().removeprefix(_NOTE_OPEN).removesuffix(_NOTE_CLOSE) for word in atom[1:])
+    words = map(str.strip, atom[1:])
+    return tuple(
+        word.removeprefix(_NOTE_OPEN).removesuffix(_NOTE_CLOSE) for word in words
+    )
 
 
-def _as_sent(message: BaseMessage, wanted: Sequence[Atom]) -> BaseMessage:
-    """Return a draft in the words of the request."""
-    pairs = zip(message.parts, wanted, strict=True)
-    parts = tuple(TextPart(text=atom[1]) if isinstance(part, TextPart) else part for part, atom in pairs)
+def _as_sent(message: BaseMessage, request_atoms: Sequence[Atom]) -> BaseMessage:
+    """Return a draft's message, with the text and role that it has in the request."""
+    sent_parts: list[Part] = []
+    for part, atom in zip(message.parts, request_atoms, strict=True):
+        sent_parts.append(
+            TextPart(text=atom[1]) if isinstance(part, TextPart) else part
+        )
+    parts = tuple(sent_parts)
     source = message.source if isinstance(message, DeveloperMessage) else None
-    if wanted[0][0] == "system":
+    if request_atoms[0][0] == "system":
         return DeveloperMessage(parts=parts, source=source)
     update: dict[str, object] = {"parts": parts}
     if isinstance(message, DeveloperMessage):

@@ -1,8 +1,8 @@
 """The branches of a Claude Code session.
 
-Each record names its parent. The pointers make a tree even in a session without branches: answers are written
-in pieces, and the results of parallel calls hang on different pieces. These side shoots belong to the branch
-of their answer. A shoot with a prompt or an answer of its own is another branch.
+Each record names its parent. The records form a tree even in a session without branches: answers are written
+in several records, and the results of parallel calls have different records as parents. Such side branches
+belong to the branch of their answer, unless they contain a prompt or an answer of their own.
 """
 
 from bisect import bisect_left
@@ -18,42 +18,51 @@ from .messages import SPOKEN, blocks_of, is_boundary, is_summary
 
 @dataclass(eq=False)
 class Branch:
-    """A branch, by the places of its records in the list of records."""
+    """A branch, given by the positions of its records."""
 
     places: set[int]
     start: int | None
-    """The record of another branch that it continues; None for the first record of a conversation."""
+    """The position at which this branch leaves another branch, if it does.
+
+    This is the position of a record on the other branch.
+    """
     gaps: int = 0
-    """How many parents had to be guessed."""
+    """The number of records whose parents had to be guessed."""
 
 
 def answer_id(record: JsonObject) -> str:
-    """Return the id that all records of an answer share."""
+    """Return the id that an answer's records share.
+
+    Returns an empty string for other records.
+    """
     return record.text("message", "id") if record.kind == "assistant" else ""
 
 
 def branches_of(lines: Sequence[JsonLine]) -> list[Branch]:
-    """Return all branches, that of the newest message first.
+    """Return all branches, starting with that of the newest message.
 
-    A record on no branch belongs to no conversation.
+    Records that are not on any branch are not part of a conversation.
     """
     tree = _Tree(lines)
     if not tree.messages:
         return []
     main = tree.branch(tree.messages[-1], frozenset())
     branches = [main]
-    taken = set(main.places)
+    assigned = set(main.places)
     for place in reversed(tree.places.values()):
-        if place not in taken and tree.opens_branch(place):
-            branch = tree.branch(place, taken)
+        if place not in assigned and tree.opens_branch(place):
+            branch = tree.branch(place, assigned)
             branches.append(branch)
-            taken |= branch.places
+            assigned |= branch.places
     tree.attach_notes(branches)
     return branches
 
 
 def message_count(lines: Sequence[JsonLine], branches: Iterable[Branch]) -> int:
-    """Count the messages on these branches, each answer once."""
+    """Count the messages on these branches.
+
+    An answer counts as one message, however many records it has.
+    """
     messages: set[str | int] = set()
     for branch in branches:
         for place in branch.places:
@@ -67,77 +76,89 @@ class _Tree:
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self._records = [line.record for line in lines]
         self.places: dict[str, int] = {}
-        """The place of each record, by its `uuid`."""
+        """The position of each record, by `uuid`."""
         self._answers: dict[str, list[int]] = defaultdict(list)
-        """All records of each answer, with the results of its calls."""
+        """The positions of all records of each answer, including the results of its calls."""
         self._answer_at: dict[int, str] = {}
         callers: dict[str, str] = {}
         for place, record in enumerate(self._records):
-            if isinstance(uuid := record.get("uuid"), str):
+            uuid = record.get("uuid")
+            if isinstance(uuid, str):
                 self.places[uuid] = place
             if record.kind == "assistant":
                 name = answer_id(record) or record.text("uuid")
                 self._answers[name].append(place)
                 self._answer_at[place] = name
-                callers.update({call.text("id"): name for call in of_kind(blocks_of(record), "tool_use")})
+                for call in of_kind(blocks_of(record), "tool_use"):
+                    callers[call.text("id")] = name
         for place, record in enumerate(self._records):
             if record.kind == "user":
                 for block in blocks_of(record):
-                    self._answers[callers.get(block.text("tool_use_id"), "")].append(place)
-        self.messages = [place for place in self.places.values() if self._is_message(place)]
+                    name = callers.get(block.text("tool_use_id"), "")
+                    self._answers[name].append(place)
+        self.messages = list(filter(self._is_message, self.places.values()))
 
-    def branch(self, tip: int, taken: Set[int]) -> Branch:
-        """Return the branch from this record back to `taken` ones."""
+    def branch(self, tip: int, assigned: Set[int]) -> Branch:
+        """Return the branch from the record `tip` back to the first record in `assigned`."""
         walked: set[int] = set()
         gaps = 0
         place: int | None = tip
-        while place is not None and place not in taken:
+        while place is not None and place not in assigned:
             walked.add(place)
             place, is_gap = self._step(place, walked)
             gaps += is_gap
-        return Branch(walked | (self._answers_on(walked) - taken), place, gaps)
+        shoots = self._answers_on(walked) - assigned
+        return Branch(walked | shoots, place, gaps)
 
     def _step(self, place: int, walked: Set[int]) -> tuple[int | None, bool]:
-        """Return the record before, and whether it is a guess.
+        """Return the previous record's position, and whether it was guessed.
 
-        A compaction starts a new chain. It names the record before it, except in older versions. That record
-        may be one of a hook, with a wrong parent.
+        A compaction starts a new chain of parents. Except in older versions, it names the record that
+        precedes it. That record may come from a hook and have a wrong parent.
         """
         record = self._records[place]
         has_parent = record.get("parentUuid") is not None
         starts_chain = is_boundary(record) or (is_summary(record) and not has_parent)
         if not starts_chain and not has_parent:
             return None, False
-        name = record.get("logicalParentUuid" if starts_chain else "parentUuid")
-        parent = self.places.get(name) if isinstance(name, str) else None
-        is_usable = not starts_chain or (parent is not None and self._is_message(parent))
-        if parent is not None and parent not in walked and is_usable:
+        field = "logicalParentUuid" if starts_chain else "parentUuid"
+        parent = self.places.get(record.text(field))
+        if parent is None or parent in walked:
+            is_usable = False
+        else:
+            is_usable = not starts_chain or self._is_message(parent)
+        if is_usable:
             return parent, False
-        before = bisect_left(self.messages, place) - 1
-        while before >= 0 and self.messages[before] in walked:
-            before -= 1
-        if before < 0:
-            return None, False
-        return self.messages[before], not starts_chain
+        before = bisect_left(self.messages, place)
+        for message in reversed(self.messages[:before]):
+            if message not in walked:
+                return message, not starts_chain
+        return None, False
 
     def _answers_on(self, walked: Set[int]) -> set[int]:
-        """Return all records and results of the answers on a branch."""
-        answers = {self._answer_at[place] for place in walked if place in self._answer_at}
-        return {place for answer in answers - {""} for place in self._answers[answer]}
+        """Return the positions of all records and results that belong to a branch's answers."""
+        answers = {self._answer_at.get(place, "") for place in walked}
+        places: set[int] = set()
+        for answer in answers - {""}:
+            places.update(self._answers[answer])
+        return places
 
     def attach_notes(self, branches: Sequence[Branch]) -> None:
-        """Add each remaining record to the branch of its parent."""
+        """Add each remaining record to its parent's branch."""
         branch_at = {place: branch for branch in branches for place in branch.places}
         for place in self.places.values():
-            parent = self.places.get(self._records[place].text("parentUuid"))
-            if place not in branch_at and parent in branch_at:
-                branch_at[place] = branch_at[parent]
-                branch_at[place].places.add(place)
+            name = self._records[place].text("parentUuid")
+            parent = self.places.get(name)
+            if parent in branch_at and place not in branch_at:
+                branch = branch_at[parent]
+                branch_at[place] = branch
+                branch.places.add(place)
 
     def _is_message(self, place: int) -> bool:
         return self._records[place].kind in SPOKEN
 
     def opens_branch(self, place: int) -> bool:
-        """Return whether this record is a prompt or an answer."""
         record = self._records[place]
-        return record.kind == "assistant" or (record.kind == "user" and not record.get("isMeta"))
+        return record.kind == "assistant" or (
+            record.kind == "user" and not record.get("isMeta")
+        )

@@ -1,7 +1,8 @@
-"""The subagents of a Claude Code session, in its own file or in files beside it.
+"""Reads a Claude Code session's subagents, from its own file or files next to it.
 
-Until version 2.0 their records are among the session's, marked `isSidechain`. Later ones have files,
-`agent-ID.jsonl` beside the session or in its folder `subagents`; some repeat their records as `progress`.
+Before version 2.0, the session's file also contains the subagents' records, which are marked `isSidechain`.
+Later versions write `agent-ID.jsonl` files, next to the session's file or in its `subagents` folder. Some of
+these versions repeat the records in the session's file, as records of the type `progress`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,14 +19,16 @@ from foldline.formats.base import (
     json_lines,
     object_in,
 )
-from foldline.formats.parts import first_text
 from foldline.history import Damage
 
 from .messages import blocks_of, uuid_of
 
 Read = Callable[[Sequence[JsonLine], Damage], ForeignSession]
 _NO_SUBAGENTS = ("acompact-", "aprompt_", "aside_question-")
-"""How the ids of compactions and of questions in passing begin: they have such files, too."""
+"""Prefixes of ids that do not belong to subagents.
+
+Compactions and side questions also have `agent-ID.jsonl` files.
+"""
 
 
 def is_sidechain(record: JsonObject) -> bool:
@@ -34,19 +37,23 @@ def is_sidechain(record: JsonObject) -> bool:
 
 
 def children_of(
-    main: Sequence[JsonLine], aside: Sequence[JsonLine], path: Path, read: Read
+    main: Sequence[JsonLine],
+    aside: Sequence[JsonLine],
+    path: Path,
+    read: Read,
 ) -> Iterator[ForeignChild]:
     """Yield the subagents of the session in this file.
 
     Args:
-        main: the session's own records.
-        aside: the records of subagents.
+        main: the records of the session itself.
+        aside: the records of its subagents.
     """
     calls = _calls(main, aside)
     with_files: set[str] = set()
     for name, file in _files(path, calls):
         lines, damage = json_lines(bytes_in(file))
-        if lines and all(is_sidechain(line.record) for line in lines if line.kind == "user"):
+        prompts = (line.record for line in lines if line.kind == "user")
+        if lines and all(map(is_sidechain, prompts)):
             with_files.add(name)
             meta = object_in(file.with_suffix(".meta.json"))
             yield child_of(
@@ -62,32 +69,39 @@ def children_of(
 
 
 def _calls(main: Iterable[JsonLine], aside: Iterable[JsonLine]) -> dict[str, str]:
-    """Return the calls that started subagents, by the subagents' ids."""
+    """Return the ids of the calls that started subagents, by the subagents' ids."""
     calls: dict[str, str] = {}
     for line in aside:
-        if name := line.record.text("data", "agentId"):
-            calls[name] = line.record.text("parentToolUseID")
+        name = line.record.text("data", "agentId")
+        calls[name] = line.record.text("parentToolUseID")
     for line in main:
-        if name := line.record.text("toolUseResult", "agentId"):
-            calls[name] = first_text(block.text("tool_use_id") for block in blocks_of(line.record)[:1])
+        name = line.record.text("toolUseResult", "agentId")
+        blocks = blocks_of(line.record)
+        if name:
+            calls[name] = blocks[0].text("tool_use_id") if blocks else ""
+    calls.pop("", None)
     return calls
 
 
 def _files(path: Path, names: Iterable[str]) -> Iterator[tuple[str, Path]]:
-    """Yield the ids and files of subagents."""
-    in_folder = sorted((path.with_suffix("") / "subagents").glob("agent-*.jsonl"))
-    next_to_it = [path.parent / f"agent-{name}.jsonl" for name in names if name.isalnum()]
-    for file in (*in_folder, *next_to_it):
+    """Yield the id and the file of each subagent."""
+    folder = path.with_suffix("") / "subagents"
+    files = sorted(folder.glob("agent-*.jsonl"))
+    files += [path.parent / f"agent-{name}.jsonl" for name in names if name.isalnum()]
+    for file in files:
         name = file.stem.removeprefix("agent-")
         if is_file(file) and not name.startswith(_NO_SUBAGENTS):
             yield name, file
 
 
 def _groups(aside: Sequence[JsonLine]) -> dict[str, list[JsonLine]]:
-    """Group the records by subagent, or by first record."""
+    """Group records by subagent.
+
+    A subagent is identified by its id or, without one, by the first record in its chain.
+    """
     groups: dict[str, list[JsonLine]] = {}
     first_records: dict[str, str] = {}
-    """The first record of the chain of each record."""
+    """The first record in each record's chain."""
     for line in aside:
         record = line.record
         message = record.object("data", "message")
@@ -97,18 +111,23 @@ def _groups(aside: Sequence[JsonLine]) -> dict[str, list[JsonLine]]:
             group.append(_repeated(line, message, group))
             continue
         uuid = uuid_of(line)
-        name = record.text("agentId") or first_records.get(record.text("parentUuid"), uuid)
+        name = record.text("agentId") or first_records.get(
+            record.text("parentUuid"), uuid
+        )
         first_records[uuid] = name
         groups.setdefault(name, []).append(line)
     return {name: lines for name, lines in groups.items() if name}
 
 
-def _repeated(line: JsonLine, message: JsonObject, group: Sequence[JsonLine]) -> JsonLine:
-    """Return the record that a `progress` record repeats."""
-    fields: JsonObject = JsonObject(
-        {key: line.record[key] for key in ("cwd", "sessionId") if key in line.record}
-    )
-    parent = group[-1].record.get("uuid") if group else None
-    return JsonLine(
-        line.position, JsonObject({**fields, **message, "parentUuid": parent, "isSidechain": True})
-    )
+def _repeated(
+    line: JsonLine, message: JsonObject, group: Sequence[JsonLine]
+) -> JsonLine:
+    """Return the original record that a `progress` record repeats."""
+    record = JsonObject()
+    for key in ("cwd", "sessionId"):
+        if key in line.record:
+            record[key] = line.record[key]
+    record |= message
+    record["parentUuid"] = group[-1].record.get("uuid") if group else None
+    record["isSidechain"] = True
+    return JsonLine(line.position, record)

@@ -1,4 +1,4 @@
-"""The messages in Claude Code's records: answers, tool results, prompts and attachments."""
+"""Converts Claude Code's records to messages: answers, tool results, prompts and attachments."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,13 @@ from foldline.formats.parts import (
     stop_reason,
     text_in,
 )
-from foldline.formats.tool_results import FILE_TOOLS, Changes, edit_of, line_count
+from foldline.formats.tool_results import (
+    FILE_TOOLS,
+    Changes,
+    edit_of,
+    line_count,
+    read_file,
+)
 from foldline.formats.tool_results import tool_result as result_of
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
@@ -35,9 +41,11 @@ from foldline.protocol import (
 from foldline.protocol.messages import StopReason
 
 SPOKEN = ("user", "assistant", "attachment")
-"""The types of records that become messages."""
+"""Types of records that become messages."""
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d+)")
-_NOT_RUN = re.compile(r"The user doesn't want to (?:proceed|take)|<tool_use_error>Sibling tool call errored")
+_NOT_RUN = re.compile(
+    r"The user doesn't want to (?:proceed|take)|<tool_use_error>Sibling tool call errored"
+)
 
 
 def is_boundary(record: JsonObject) -> bool:
@@ -61,15 +69,18 @@ def text_of(record: JsonObject) -> str:
 
 
 def sent_parts(blocks: Sequence[JsonObject], left_out: list[str]) -> tuple[Part, ...]:
-    """Return the parts of these blocks without empty texts."""
-    return parts_of([block for block in blocks if block.kind != "text" or block.get("text")], left_out)
+    """Convert blocks to message parts, without empty texts."""
+    return parts_of(
+        [block for block in blocks if block.kind != "text" or block.get("text")],
+        left_out,
+    )
 
 
 # --- answers and results ----------------------------------------------------------------------------
 
 
 def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
-    """Return one answer, put together from all its records."""
+    """Return one answer, assembled from all of its records."""
     if any(piece.flag("isApiErrorMessage") for piece in pieces):
         text = "\n".join(map(text_of, pieces))
         return AssistantMessage(stop_reason="error", error=text or "the request failed")
@@ -79,7 +90,7 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
     for piece in pieces:
         message = piece.object("message")
         counted = usage_of(message.object("usage"))
-        # The first pieces have the usage at the beginning of the stream: the largest is the final one.
+        # Records from the start of the stream have preliminary usage, so the largest one is final.
         if counted and (usage is None or counted.output > usage.output):
             usage = counted
         if message.text("model") != "<synthetic>":
@@ -87,29 +98,42 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
         reason = stop_reason(message.text("stop_reason")) or reason
     blocks = [block for piece in pieces for block in blocks_of(piece)]
     parts = _each_call_once(sent_parts(blocks, log.left_out))
-    return AssistantMessage(parts=parts, model=model or None, usage=usage, stop_reason=reason)
+    return AssistantMessage(
+        parts=parts,
+        model=model or None,
+        usage=usage,
+        stop_reason=reason,
+    )
 
 
 def _each_call_once(parts: Sequence[Part]) -> tuple[Part, ...]:
     unique: dict[str | int, Part] = {}
     for place, part in enumerate(parts):
-        unique.setdefault(part.call_id if isinstance(part, ToolCallPart) else place, part)
+        unique.setdefault(
+            part.call_id if isinstance(part, ToolCallPart) else place, part
+        )
     return tuple(unique.values())
 
 
 def usage_of(usage: JsonObject) -> Usage | None:
-    """Return the usage of the last request of an answer.
+    """Return the usage of an answer's last request.
 
-    An answer whose tools ran at the provider took several requests, and its totals count the context once for
-    each. Requests to an advisor belong to another conversation.
+    If the provider itself ran tools for an answer, there were several requests, and the answer's totals
+    include the context once for each of them. Requests to an advisor are ignored, because they are a separate
+    conversation.
     """
     requests = of_kind(usage.objects("iterations"), "message")
     newest = ANTHROPIC_USAGE.read(requests[-1]) if requests else None
     return newest or ANTHROPIC_USAGE.read(usage)
 
 
-def tool_result(log: Transcript, block: JsonObject, run: JsonObject) -> ToolResultMessage:
-    """Return a result. `run` is the program's record of it."""
+def tool_result(
+    log: Transcript, block: JsonObject, run: JsonObject
+) -> ToolResultMessage:
+    """Return a tool result.
+
+    `run` is the program's record of the call.
+    """
     call_id = block.text("tool_use_id")
     call = log.calls.get(call_id)
     failed = block.flag("is_error")
@@ -133,14 +157,15 @@ def _changes(call: ToolCallPart | None, run: JsonObject, failed: bool) -> Change
     arguments = arguments_of(call)
     path = run.text("filePath") or run.text("file", "filePath")
     path = path or arguments.first("file_path", "notebook_path")
-    action = FILE_TOOLS.get(call.name) if call else None
-    if call is None or action is None or failed or not path:
+    if call is None or call.name not in FILE_TOOLS or failed or not path:
         return Changes(diff=diff or None)
-    if action == "read":
-        return Changes((FileTouch(path=path, action="read"),), diff or None)
+    if FILE_TOOLS[call.name] == "read":
+        return read_file(path, diff)
     if call.name == "Write" and not diff:
         content = run.text("content") or arguments.text("content")
-        return Changes((FileTouch(path=path, action="modified", added=len(content.splitlines())),))
+        return Changes(
+            (FileTouch(path=path, action="modified", added=len(content.splitlines())),)
+        )
     return edit_of(path, diff)
 
 
@@ -182,13 +207,17 @@ _PROGRAM = re.compile(
     r"|ide_\w+|user-prompt-submit-hook|channel|tick)\b[^>]*>"
     r"|\[Request interrupted by user|Operation stopped by hook:|Stop hook feedback:)"
 )
-"""The beginnings of texts that the program writes in the role user."""
+"""Matches the prefixes of texts that the program itself writes in the role "user"."""
 
 
-def user_messages(log: Transcript, record: JsonObject, blocks: Sequence[JsonObject]) -> list[BaseMessage]:
-    """Return a message for each group of blocks by one author."""
+def user_messages(
+    log: Transcript, record: JsonObject, blocks: Sequence[JsonObject]
+) -> list[BaseMessage]:
+    """Return one message for each group of adjacent blocks by the same author."""
     messages: list[BaseMessage] = []
-    for voice, group in groupby(blocks, key=lambda block: _voice(record, block.text("text"))):
+    for voice, group in groupby(
+        blocks, key=lambda block: _voice(record, block.text("text"))
+    ):
         parts = sent_parts(list(group), log.left_out)
         if parts:
             messages.append(_message(voice, parts))
@@ -196,13 +225,20 @@ def user_messages(log: Transcript, record: JsonObject, blocks: Sequence[JsonObje
 
 
 def _voice(record: JsonObject, text: str) -> Voice:
-    """Return the author of a text: the user by default."""
+    """Return the author of a text.
+
+    Text is assumed to be typed by the user unless it is recognised as another author's.
+    """
     if _SHELL.match(text):
         return "shell"
     if _COMMAND.match(text) or "planContent" in record:
         return "command"
     by_program = record.flag("isMeta") or record.flag("isCompactSummary")
-    if by_program or record.text("origin", "kind") not in ("", "human") or _PROGRAM.match(text):
+    if (
+        by_program
+        or record.text("origin", "kind") not in ("", "human")
+        or _PROGRAM.match(text)
+    ):
         return "program"
     return "typed"
 
@@ -210,7 +246,7 @@ def _voice(record: JsonObject, text: str) -> Voice:
 def _message(voice: Voice, parts: tuple[Part, ...]) -> BaseMessage:
     """Return a message by this author.
 
-    Commands and accepted plans ask for an answer, so they are user messages.
+    Commands and accepted plans become user messages, because the model must answer them.
     """
     if voice in ("typed", "shell"):
         return UserMessage(parts=parts, origin="shell" if voice == "shell" else "typed")
@@ -220,7 +256,9 @@ def _message(voice: Voice, parts: tuple[Part, ...]) -> BaseMessage:
 
 
 def notice(record: JsonObject) -> NoticeRecord | None:
-    text = record.text("content") or record.object("error").first("formatted", "message")
+    text = record.text("content") or record.object("error").first(
+        "formatted", "message"
+    )
     level = record.get("level")
     level = level if level in ("info", "warning", "error") else "info"
     return NoticeRecord(text=text, level=level) if text else None
@@ -233,22 +271,27 @@ _NEVER_SENT = frozenset({
     "hook_non_blocking_error", "hook_permission_decision", "hook_system_message", "max_turns_reached",
     "prompt_snapshot", "structured_output",
 })  # fmt: skip
-"""Kinds of attachments for people or for the program itself."""
+"""Types of attachments that are only for the user or for the program itself."""
 _SENT_HOOKS = frozenset({"SessionStart", "UserPromptSubmit"})
-"""The events whose hooks print to the model."""
+"""Events whose hooks print text for the model."""
 _TEXT_KEYS = (
     "content", "text", "prompt", "file", "snippet", "message", "subject", "planContent", "addedBlocks",
     "addedLines", "blockingError", "memories", "skills",
 )  # fmt: skip
 _DEPTH = 6
-"""How deep in an attachment text is searched; the deepest known is at 4."""
+"""Maximum depth at which text is searched for in an attachment.
+
+The deepest known text is at level 4.
+"""
 
 
 def attached(record: JsonObject) -> BaseMessage | None:
-    """Return the message of an attachment with text for the model.
+    """Convert an attachment to a message.
 
-    From 2.1.332 on the record has the text as sent. Models without system messages inside a conversation get
-    it in the role user.
+    Returns None if it has no text for the model.
+
+    Since version 2.1.332, the record contains the text as it was sent. Models that do not accept system
+    messages within a conversation receive it in the role "user".
     """
     attachment = record.object("attachment")
     if not is_for_model(attachment):
@@ -256,12 +299,18 @@ def attached(record: JsonObject) -> BaseMessage | None:
     is_queued = attachment.kind == "queued_command"
     is_prompt = is_queued and attachment.get("commandMode", "prompt") == "prompt"
     source = attachment.first("path", "filename") or None
-    rendered = [piece for message in record.objects("rendered") for piece in message.pieces("content")]
+    rendered = [
+        piece
+        for message in record.objects("rendered")
+        for piece in message.pieces("content")
+    ]
     parts = sent_parts(rendered, [])
     if parts and is_prompt:
         return UserMessage(parts=parts)
     if parts:
-        role: Literal["system", "user"] = "user" if record.text("renderedRole") == "user" else "system"
+        role: Literal["system", "user"] = (
+            "user" if record.text("renderedRole") == "user" else "system"
+        )
         return DeveloperMessage(parts=parts, source=source, role=role)
     if is_queued:
         parts = sent_parts(attachment.pieces("prompt"), [])
@@ -278,12 +327,14 @@ def attached(record: JsonObject) -> BaseMessage | None:
 
 def is_for_model(attachment: JsonObject) -> bool:
     if attachment.kind == "hook_success":
-        return attachment.text("hookEvent") in _SENT_HOOKS and bool(attachment.text("content"))
+        return attachment.text("hookEvent") in _SENT_HOOKS and bool(
+            attachment.text("content")
+        )
     return attachment.kind not in _NEVER_SENT
 
 
 def _texts(value: Json, depth: int) -> Iterator[str]:
-    """Yield all texts in a value, down to this depth."""
+    """Yield all strings in a value, down to this depth."""
     if isinstance(value, str):
         yield value
     elif depth and isinstance(value, list):

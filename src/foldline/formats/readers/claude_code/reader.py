@@ -1,24 +1,33 @@
-"""Reader for the sessions of Claude Code: JSON lines that make a tree by their `uuid` and `parentUuid`."""
+"""Reader for Claude Code's sessions.
+
+These are JSON lines that form a tree by `uuid` and `parentUuid`.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from foldline.context.numbers import many
-from foldline.context.view import ViewItem
 from foldline.formats.base import (
     ForeignChild,
     ForeignSession,
     JsonLine,
     JsonObject,
+    first_value,
     known_lines,
     lacks_parent,
 )
-from foldline.formats.parts import beginning_note, first_text, of_kind
+from foldline.formats.parts import (
+    beginning_note,
+    branch_notes,
+    lost_cuts_note,
+    of_kind,
+)
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import NEW, BaseMessage, Entry, NoticeRecord, Title, UserMessage
+from foldline.text.numbers import many
+from foldline.view.items import ViewItem
 
 from .arrangement import Arrangement, Draft, EqualStart
 from .branches import Branch, answer_id, branches_of, message_count
@@ -44,13 +53,19 @@ _FIRST_RECORDS = {
     "file-history-snapshot": "messageId", "summary": "leafUuid", "queue-operation": "operation",
     "last-prompt": "lastPrompt", "custom-title": "customTitle", "ai-title": "aiTitle",
 }  # fmt: skip
-"""Records that may come before the first message, each with a field of its own."""
+"""Types of records that may precede the first message, each with a field that identifies it."""
 
 _SILENT = (
     *_FIRST_RECORDS, "agent-color", "agent-name", "agent-setting", "attachment", "atis-latch", "cost-state",
     "file-history-delta", "mode", "permission-mode", "pr-link", "progress", "system", "tag", "tools-used",
     "worktree",
 )  # fmt: skip
+"""Prefixes of types of records that are not sent to the model."""
+FORKED = "The session was forked from session {origin}."
+OF_SUBAGENT = "This is a subagent's session."
+COPIES = "Left out: {records}."
+NOTES_WITHOUT_TEXT = "Left out: {notes} to the model without a text in the file."
+WITHOUT_SUMMARY = "{compactions} no summary in the file."
 
 
 def recognises(record: JsonObject) -> bool:
@@ -60,8 +75,8 @@ def recognises(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Return a session, or the session of a subagent."""
-    lacks = "record of Claude Code: no line has a known type, a `uuid` and a `parentUuid`"
+    """Read a session, which may be a subagent's."""
+    lacks = "Claude Code records: no line has a known type, a `uuid` and a `parentUuid`"
     lines, damage = known_lines(data, path, recognises, lacks)
     main = [line for line in lines if not is_sidechain(line.record)]
     aside = [line for line in lines if is_sidechain(line.record)]
@@ -69,36 +84,49 @@ def read(data: bytes, path: Path) -> ForeignSession:
         return _session(main, damage, path, children_of(main, aside, path, _session))
     session = _session(lines, damage, path)
     if aside:
-        session = replace(session, notes=("This is the session of a sub-agent.", *session.notes))
+        session = replace(session, notes=(OF_SUBAGENT, *session.notes))
     return session
 
 
 def _session(
-    lines: Sequence[JsonLine], damage: Damage, path: Path = Path(), children: Iterable[ForeignChild] = ()
+    lines: Sequence[JsonLine],
+    damage: Damage,
+    path: Path = Path(),
+    children: Iterable[ForeignChild] = (),
 ) -> ForeignSession:
     unique = _without_copies(in_order(lines))
     branches = branches_of(unique)
-    reader = _Reader(unique, children)
+    reader = _ClaudeCodeReader(unique, children)
     reader.read_all(branches)
     records = [line.record for line in unique]
     notes: list[str] = []
-    origin = first_text(record.text("forkedFrom", "sessionId") for record in records)
+    origin = first_value(records, "forkedFrom", "sessionId")
     if origin:
-        notes.append(f"The session was forked from session {origin}.")
+        notes.append(FORKED.format(origin=origin))
     copies = len(lines) - len(unique)
     if copies:
-        notes.append(f"Left out: {many(copies, 'record')} that the file holds a second time.")
-    notes += _branch_notes(unique, branches)
+        notes.append(COPIES.format(records=many(copies, "repeated record")))
+    gaps = branches[0].gaps if branches else 0
+    notes += branch_notes(message_count(unique, branches[1:]), gaps)
     first = next((line.record for line in unique if line.kind in SPOKEN), JsonObject())
     notes += beginning_note(is_lost=lacks_parent(first, records))
-    # The oldest folder, but the newest id: a fork begins with records of the session before it.
-    session_id = first_text(record.text("sessionId") for record in reversed(records))
-    cwd = first_text(record.text("cwd") for record in records)
-    return reader.log.session("claude-code", session_id or path.stem, cwd, damage, (*notes, *reader.notes()))
+    # The oldest folder, but the newest id, because a fork begins with records of the original session.
+    session_id = first_value(reversed(records), "sessionId")
+    cwd = first_value(records, "cwd")
+    return reader.log.session(
+        "claude-code",
+        session_id or path.stem,
+        cwd,
+        damage,
+        (*notes, *reader.notes()),
+    )
 
 
 def _without_copies(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """Drop repeated records: some versions append the history again."""
+    """Drop repeated records.
+
+    Some versions append the history to the file again.
+    """
     seen: set[str] = set()
     unique: list[JsonLine] = []
     for line in lines:
@@ -109,89 +137,83 @@ def _without_copies(lines: Sequence[JsonLine]) -> list[JsonLine]:
     return unique
 
 
-def _branch_notes(lines: Sequence[JsonLine], branches: Sequence[Branch]) -> Iterator[str]:
-    others = message_count(lines, branches[1:])
-    if others:
-        are = "is" if others == 1 else "are"
-        yield f"{many(others, 'message')} {are} on other branches than the one last used: /tree shows them."
-    gaps = branches[0].gaps if branches else 0
-    if gaps:
-        yield f"The chain of records is broken {many(gaps, 'time')}; the record before was taken."
+class _ClaudeCodeReader:
+    """Converts records to entries, in file order.
 
-
-class _Reader:
-    """Turns records into entries, in file order.
-
-    An index is the place of a record. The entries of a record with several messages move later ones on. Where
-    the file changes to another branch, the history goes back to the end of that branch.
+    An index is the position of a record. After a record with several messages, indices may be higher. When
+    the file switches to another branch, the history is rewound to the end of that branch.
     """
 
-    def __init__(self, lines: Sequence[JsonLine], children: Iterable[ForeignChild]) -> None:
+    def __init__(
+        self, lines: Sequence[JsonLine], children: Iterable[ForeignChild]
+    ) -> None:
         self.log = Transcript("claude-code")
         self.log.add_children(children)
         self._lines = lines
         self._compacting = compacting_records(lines)
         self._compactions = Compactions(self.log, lines)
         self._boundary = JsonObject()
-        """The boundary of the next compaction."""
+        """The boundary record of the next compaction."""
         self._summaries: set[str] = set()
-        """The first summary record of each compaction."""
+        """The ids of the first summary records, one for each compaction."""
         self._answers = _pieces_of_answers(lines)
         self._has_title = any(line.kind == "custom-title" for line in lines)
-        """Whether the user gave titles. Then generated ones do not count."""
+        """Whether the user has set a title.
+
+        If so, generated titles are ignored.
+        """
         self._uuids = {uuid_of(line) for line in lines} - {""}
         self._without_text = 0
         self._requests = RecordedRequests(lines)
         self._drafts: list[Draft] = []
-        """Messages that the next request puts in order."""
+        """Messages that are not in the history yet.
+
+        The next request determines their order.
+        """
         self._newest = EqualStart[ViewItem]()
         """The newest request, and the view after it."""
 
     def notes(self) -> Iterator[str]:
         yield from self.log.notes(_SILENT)
         if self._without_text:
-            yield f"Left out: {self._without_text} notes to the model whose text is not in the file."
+            yield NOTES_WITHOUT_TEXT.format(notes=many(self._without_text, "note"))
         if self._compactions.without_summary:
-            yield f"{self._compactions.without_summary} compactions have no summary in the file."
-        if self._compactions.lost_kept:
-            yield (
-                f"{self._compactions.lost_kept} compactions name kept records that are not in the file: "
-                "nothing before them is kept."
+            have = many(
+                self._compactions.without_summary, "compaction has", "compactions have"
             )
+            yield WITHOUT_SUMMARY.format(compactions=have)
+        yield from lost_cuts_note(self._compactions.lost_kept)
 
     def read_all(self, branches: Iterable[Branch]) -> None:
         branch_at = {place: branch for branch in branches for place in branch.places}
         starts = {branch.start for branch in branches}
         ends: dict[Branch | int | None, int] = {None: NEW}
-        """The last entry of each branch so far, and at each start of a branch."""
+        """The newest entry of each branch so far, and at each position from which a branch starts."""
         current: Branch | None = None
         for place, line in enumerate(self._lines):
             branch = branch_at.get(place, current)
             if branch is not None and branch is not current:
                 self._put_drafts()
                 if current is not None:
-                    ends[current] = self._last_index()
+                    ends[current] = self.log.newest_index
                     self._go_to(ends.get(branch, ends.get(branch.start)), line)
                 current = branch
             self._read(line)
             if place in starts:
                 self._put_drafts()
-                ends[place] = self._last_index()
+                ends[place] = self.log.newest_index
         self._put_drafts()
 
-    def _last_index(self) -> int:
-        return max(self.log.entries, default=NEW)
-
     def _go_to(self, newest: int | None, line: JsonLine) -> None:
-        """Go back to the context after this entry, if known."""
-        if newest is not None and newest != self._last_index():
-            self.log.go_to_branch(newest, line.at, line.position)
+        """Rewind to the context after the entry `newest`, if the entry is known."""
+        if newest is not None and newest != self.log.newest_index:
+            self.log.go_back_to(newest, line.at, line.position)
 
     # --- records -------------------------------------------------------------------------------------
 
     def _read(self, line: JsonLine) -> None:
         record = line.record
-        # A compaction may have several summary records: the others name the first as parent.
+        # A compaction may have several summary records. The later ones are children of the first.
         is_first = record.text("parentUuid") not in self._summaries
         if is_boundary(record):
             self._boundary = record
@@ -215,7 +237,10 @@ class _Reader:
         self._boundary = JsonObject()
 
     def _replaces_results(self, line: JsonLine) -> bool:
-        """Add the compaction of a record that shortens results."""
+        """Add a compaction if a record shortens tool results.
+
+        Returns whether it does.
+        """
         record = line.record
         if record.kind == "content-replacement":
             return self._compactions.shorten_results(line)
@@ -233,15 +258,23 @@ class _Reader:
             self._add(line, entries)
 
     def _answer(self, line: JsonLine) -> None:
-        """Add an answer at the first of its records."""
+        """Add an answer when the first of its records is reached."""
         pieces = self._answers.get(line.position)
         if pieces is not None:
-            self._add(line, [answer(self.log, [piece.record for piece in pieces])], pieces)
+            self._add(
+                line, [answer(self.log, [piece.record for piece in pieces])], pieces
+            )
 
     def _add(
-        self, line: JsonLine, entries: Sequence[Entry], records: Sequence[JsonLine] | None = None
+        self,
+        line: JsonLine,
+        entries: Sequence[Entry],
+        records: Sequence[JsonLine] | None = None,
     ) -> None:
-        """Add the entries of a record, or the record itself."""
+        """Add the entries of a record.
+
+        If a record has no entries, it is added unchanged.
+        """
         for entry in entries or [self.log.unknown(line.record, line.kind)]:
             index = self.log.add(entry, line.at, position=line.position)
             if isinstance(entry, BaseMessage):
@@ -254,7 +287,9 @@ class _Reader:
                 return self._user(record)
             case "attachment":
                 message = attached(record)
-                self._without_text += message is None and is_for_model(record.object("attachment"))
+                self._without_text += message is None and is_for_model(
+                    record.object("attachment")
+                )
                 return [message]
             case "system" if record.get("subtype") == "local_command":
                 block = JsonObject(type="text", text=record.text("content"))
@@ -265,20 +300,22 @@ class _Reader:
                 return _titles(record.text("customTitle"))
             case "ai-title" if not self._has_title:
                 return _titles(record.text("aiTitle"))
-            # A `summary` may be the title of another session, whose records are not here.
-            case "summary" if not self._has_title and record.text("leafUuid") in self._uuids:
+            # A `summary` may be the title of another session, whose records are not in the file.
+            case "summary" if (
+                not self._has_title and record.text("leafUuid") in self._uuids
+            ):
                 return _titles(record.text("summary"))
             case _:
                 return ()
 
     def _user(self, record: JsonObject) -> Sequence[Entry]:
-        """Return the results in a record, then its other messages."""
+        """Return the tool results in a record, followed by its other messages."""
         if record.flag("isVisibleInTranscriptOnly") and not is_summary(record):
             return [NoticeRecord(text=text_of(record))]
         blocks = blocks_of(record)
         results = of_kind(blocks, "tool_result")
         others = [block for block in blocks if block.kind != "tool_result"]
-        # The program's own record of a run belongs to a single result.
+        # The program's own record of a call is only used if the record has a single result.
         run = record.object("toolUseResult") if len(results) == 1 else JsonObject()
         messages = [tool_result(self.log, block, run) for block in results]
         return [*messages, *user_messages(self.log, record, others)]
@@ -286,14 +323,14 @@ class _Reader:
     # --- requests ------------------------------------------------------------------------------------
 
     def _put_drafts(self) -> None:
-        """Add the remaining drafts in file order."""
+        """Add the remaining drafts, in file order."""
         drafts = self._drafts
         self._drafts = []
         for draft in drafts:
             self._add(draft.line, [draft.message])
 
     def _request(self, line: JsonLine) -> None:
-        """Make the view equal to this request, and add it."""
+        """Make the view equal to this request, and record the request in the history."""
         sent = self._requests.read(line.record)
         if sent is None:
             self._put_drafts()
@@ -304,7 +341,10 @@ class _Reader:
         self.log.put(index, entry.model_copy(update={"after": index - 1}), line.at)
 
     def _send(self, line: JsonLine, sent: Sequence[BaseMessage]) -> None:
-        """Put the drafts in order, and compact the view if it differs from the request."""
+        """Add the drafts in the order of the request.
+
+        If the view still differs, add a compaction.
+        """
         view = self.log.projection.view
         new_sent, new_view = self._newest.after(sent, view)
         drafts = self._drafts
@@ -313,7 +353,7 @@ class _Reader:
         indices = [item.index for item in view]
         same = indices[: len(view) - len(new_view)]
         sent_indices = same + [self._index_of(item, line) for item in arrangement.order]
-        # Prompts may be sent later. Notes of the program that are not sent now never are.
+        # Prompts that are not in this request may be sent later, but the program's notes will not be.
         prompts = [draft for draft in drafts if isinstance(draft.message, UserMessage)]
         self._drafts = [draft for draft in prompts if draft not in arrangement.order]
         if arrangement.contents or sent_indices[: len(indices)] != indices:
@@ -323,7 +363,7 @@ class _Reader:
             self._newest = EqualStart(sent, [*view])
 
     def _index_of(self, item: ViewItem | Draft, request: JsonLine) -> int:
-        """Return the index of a message, after adding a draft."""
+        """Return the index of a message, after adding it if it is a draft."""
         if isinstance(item, ViewItem):
             return item.index
         index = self.log.add(item.message, item.line.at, position=request.position)
@@ -332,9 +372,9 @@ class _Reader:
 
 
 def _pieces_of_answers(lines: Iterable[JsonLine]) -> dict[int, list[JsonLine]]:
-    """Return the records of each answer, by the first position.
+    """Return each answer's records, by the position of the first record.
 
-    No answer spans a compaction.
+    A compaction ends an answer.
     """
     answers: dict[tuple[int, str | int], list[JsonLine]] = defaultdict(list)
     compactions = 0

@@ -1,8 +1,9 @@
-"""The recorded requests of a Claude Code session, checked by the digests in the file.
+"""Reconstructs a Claude Code session's requests, and checks their digests.
 
-From 2.1.332 on an `api-request` lists its messages by SHA-256 of their JSON: those of the request `base` up
-to `keep`, then `tail`. An `api-request-blob` holds a message that no other record holds as it was sent, an
-`api-request-shape` the system prompt and tools (docs/design/claude-code.md).
+Since 2.1.332, an `api-request` record refers to its messages by the SHA-256 of their JSON: the first `keep`
+messages of the request `base`, followed by those in `tail`. An `api-request-blob` contains a message that no
+other record contains in the form in which it was sent. An `api-request-shape` contains the system prompt and
+the tools (docs/design/claude-code.md).
 """
 
 import hashlib
@@ -11,11 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from foldline.context.calls import RunningPairs
-from foldline.context.proof import RunningDigest
-from foldline.context.view import ViewItem
 from foldline.formats.base import Json, JsonLine, JsonObject
 from foldline.formats.parts import parts_of, text_in
+from foldline.past.proof import RunningDigest
 from foldline.protocol import (
     CLAUDE_CODE,
     AssistantMessage,
@@ -26,6 +25,8 @@ from foldline.protocol import (
     ToolResultMessage,
     text_parts,
 )
+from foldline.view.calls import RunningPairs
+from foldline.view.items import ViewItem
 
 from .arrangement import EqualStart, sent_atoms
 from .messages import blocks_of, is_boundary, is_summary, sent_parts, usage_of
@@ -34,18 +35,18 @@ REQUEST = "api-request"
 _BLOB = "api-request-blob"
 _SHAPE = "api-request-shape"
 REFERENCED = (_BLOB, _SHAPE)
-"""Records that only requests refer to."""
+"""Types of records that exist only because requests refer to them."""
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def in_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """Put each request between its notes and its answer.
+    """Put each request after its notes and before its answer.
 
-    Claude Code may write either on the wrong side.
+    Claude Code does not always write them in this order.
     """
     ordered: list[JsonLine] = []
     answers: dict[str, int] = {}
-    """The place of the first record of each answer, by the id of the request."""
+    """The position of each answer's first record, by request id."""
     unanswered: int | None = None
     for line in lines:
         record = line.record
@@ -66,7 +67,10 @@ def in_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
 
 
 class _SentMessage:
-    """A message that a request may list. A plain text counts as one block."""
+    """A message that a request may contain.
+
+    If its content is a string, it becomes one block.
+    """
 
     def __init__(self, message: JsonObject) -> None:
         self.json = JsonObject({**message, "content": message.pieces("content")})
@@ -75,12 +79,15 @@ class _SentMessage:
 
     @cached_property
     def messages(self) -> Sequence[BaseMessage]:
-        """Our messages for it: always the same objects."""
+        """The corresponding Foldline messages.
+
+        They are cached, so that the same objects are always returned.
+        """
         return [*_messages_in(self.json)]
 
 
 class _Shape:
-    """A system prompt with tools, which most requests share."""
+    """A system prompt and tools, which most requests share."""
 
     def __init__(self, fields: JsonObject) -> None:
         self.fields = fields
@@ -91,21 +98,24 @@ class _Shape:
 
 
 class RecordedRequests:
-    """Rebuilds the requests of a file from the records they refer to."""
+    """Reconstructs the requests in a file from the records that they refer to."""
 
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self.unplaced: set[int] = set()
-        """Positions of records with messages that a later request puts in order."""
+        """Positions of records whose messages will be ordered by a later request."""
         self._messages: dict[str, _SentMessage] = {}
         self._shapes: dict[str, _Shape] = {}
         self._lists: dict[str, list[_SentMessage] | None] = {}
-        """The messages of each request, by its id; None if the file lacks some."""
+        """The messages of each request, by request id.
+
+        None if some of them are missing from the file.
+        """
         self._answers: dict[str, JsonObject] = {}
-        """The answer to each request, from its record with most output."""
+        """The answer to each request, taken from the record with the most output tokens."""
         self._pairs = RunningPairs()
         self._running = RunningDigest()
         self._proved = EqualStart[BaseMessage]()
-        """The newest request that sent the view."""
+        """The newest request that matched the view exactly."""
         if any(line.kind == REQUEST for line in lines):
             self._collect(lines)
             self._find_unplaced(lines)
@@ -148,39 +158,51 @@ class RecordedRequests:
     def _add_answer(self, record: JsonObject) -> None:
         message = record.object("message")
         longest = self._answers.setdefault(record.text("requestRef"), message)
-        if message.count("usage", "output_tokens") >= longest.count("usage", "output_tokens"):
+        if message.count("usage", "output_tokens") >= longest.count(
+            "usage", "output_tokens"
+        ):
             self._answers[record.text("requestRef")] = message
 
     def read(self, record: JsonObject) -> Sequence[BaseMessage] | None:
-        """Return the messages of this request if the file has all.
+        """Return this request's messages.
 
-        The system prompt comes first, then one message for each block. An answer is one message.
+        Returns None if some of them are missing from the file.
+
+        The system prompt comes first. An answer is a single message; apart from that, each block is a
+        message.
         """
         base = self._lists.get(record.text("base"), [])
-        tail = [message for digest in record.texts("tail") if (message := self._messages.get(digest))]
+        digests = record.texts("tail")
+        tail = [
+            self._messages[digest] for digest in digests if digest in self._messages
+        ]
         shape = self._shapes.get(record.text("shapeHash"))
-        listed = None
-        if base is not None and shape and len(tail) == len(record.texts("tail")):
-            listed = base[: record.count("keep")] + tail
-        self._lists[record.text("id")] = listed
-        if listed is None or shape is None:
+        if base is None or shape is None or len(tail) < len(digests):
+            self._lists[record.text("id")] = None
             return None
-        return [*shape.messages, *(ours for message in listed for ours in message.messages)]
+        listed = base[: record.count("keep")] + tail
+        self._lists[record.text("id")] = listed
+        messages: list[BaseMessage] = [*shape.messages]
+        for message in listed:
+            messages += message.messages
+        return messages
 
     def _digest_of(self, record: JsonObject) -> str:
-        """Return the digest of a request with its cache marks."""
+        """Return the digest of a request, including its cache marks."""
         shape = self._shapes[record.text("shapeHash")]
         listed = self._lists[record.text("id")] or []
         body: Json = {**record.object("params"), **shape.fields}
         messages = [message.encoded for message in listed]
         marked: dict[int, Json] = {}
         for mark in record.objects("cacheControl"):
+            value = mark.get("value")
             match mark.array("path"):
                 case ["messages", int(place), *path] if 0 <= place < len(listed):
-                    marked[place] = _marked(marked.get(place, listed[place].json), path, mark.get("value"))
+                    message = marked.get(place, listed[place].json)
+                    marked[place] = _marked(message, path, value)
                     messages[place] = _encode(marked[place])
                 case path:
-                    body = _marked(body, path, mark.get("value"))
+                    body = _marked(body, path, value)
         fields: dict[str, bytes] = {}
         for key, value in JsonObject.of(body).items():
             is_marked = shape.fields.get(key) is not value
@@ -189,11 +211,15 @@ class RecordedRequests:
         return _digest(_joined(fields))
 
     def entry(
-        self, record: JsonObject, sent: Sequence[BaseMessage] | None, view: Sequence[ViewItem]
+        self,
+        record: JsonObject,
+        sent: Sequence[BaseMessage] | None,
+        view: Sequence[ViewItem],
     ) -> RequestRecord:
         """Return the record of a request.
 
-        It has the digest of the view if the request sent exactly that, else the digest in the file.
+        If the request matches the view exactly, the record contains the view's digest, otherwise the digest
+        from the file.
         """
         answer = self._answers.get(record.text("id"), JsonObject())
         entry = RequestRecord(
@@ -215,8 +241,11 @@ class RecordedRequests:
 
 
 def _may_be_sent(record: JsonObject) -> bool:
-    """Return whether a record may be part of a request."""
-    is_input = record.kind in ("user", "attachment") or record.text("subtype") == "local_command"
+    """Return whether a record may become part of a request."""
+    is_input = (
+        record.kind in ("user", "attachment")
+        or record.text("subtype") == "local_command"
+    )
     return is_input and not is_summary(record)
 
 
@@ -229,19 +258,22 @@ def _digest(data: bytes) -> str:
 
 
 def _joined(fields: Mapping[str, bytes]) -> bytes:
-    """Return a JSON object of encoded values."""
-    return b"{" + b",".join(_encode(key) + b":" + fields[key] for key in sorted(fields)) + b"}"
+    """Return a JSON object built from values that are already encoded."""
+    encoded = [_encode(key) + b":" + fields[key] for key in sorted(fields)]
+    return b"{" + b",".join(encoded) + b"}"
 
 
 def _marked(value: Json, path: Sequence[Json], mark: Json) -> Json:
-    """Return a copy with a cache mark at this path."""
+    """Return a copy of the value with a cache mark at this path."""
     if not path:
         return {**value, "cache_control": mark} if isinstance(value, dict) else value
     step, *below = path
     if isinstance(value, dict) and step in value:
         return {**value, step: _marked(value[step], below, mark)}
     if isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
-        return [*value[:step], _marked(value[step], below, mark), *value[step + 1 :]]
+        items = [*value]
+        items[step] = _marked(items[step], below, mark)
+        return items
     return value
 
 
@@ -257,5 +289,9 @@ def _messages_in(message: JsonObject) -> Iterator[BaseMessage]:
                 is_error=block.flag("is_error"),
                 parts=sent_parts(block.pieces("content"), []),
             )
-        elif parts := sent_parts([block], []):
-            yield DeveloperMessage(parts=parts, role="user" if message.get("role") == "user" else "system")
+            continue
+        parts = sent_parts([block], [])
+        if parts:
+            yield DeveloperMessage(
+                parts=parts, role="user" if message.role == "user" else "system"
+            )

@@ -1,4 +1,4 @@
-"""The answers and turns of a Codex session, put together from rows."""
+"""Assembles the answers and turns of a Codex session from its rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,93 +10,104 @@ from foldline.formats.transcript import Transcript
 from foldline.protocol import AssistantMessage, Entry, Part, ToolCallPart, Usage
 
 from .items import ON_THE_SERVER, server_result, tool_result
-from .rows import Row
+from .rows import RolloutRow
 
 
 @dataclass
 class Turns:
-    """Checkpoints before turns, so that the session can go back to them.
+    """Keeps track of the beginnings of turns, so that turns can be reverted.
 
-    Going back also removes the machine text right before a prompt, except at the beginning of the session.
+    Except at the beginning of the session, a turn includes the machine text immediately before its prompt.
     """
 
     log: Transcript
-    enabled: bool
-    """Whether turns are taken back at all."""
-    _checkpoints: list[int] = field(default_factory=list)
-    """The checkpoints of the turns that were not taken back."""
-    _reserved: int | None = None
-    """The index before machine text, for the checkpoint if a prompt follows."""
+    _starts: list[int] = field(default_factory=list)
+    """The newest entry before each turn that has not been reverted."""
+    _before_text: int | None = None
+    """The newest entry before machine text that may belong to the next turn."""
 
-    def machine_text(self, row: Row) -> None:
-        if self.enabled and self._checkpoints and self._reserved is None:
-            self._reserved = self.log.next_index(row.position)
+    def machine_text(self) -> None:
+        """Note that machine text follows."""
+        if self._starts and self._before_text is None:
+            self._before_text = self.log.newest_index
 
     def answered(self) -> None:
-        """Exclude earlier machine text from the next turn."""
-        self._reserved = None
+        """Note that the model has answered.
 
-    def begin(self, row: Row) -> None:
-        if not self.enabled:
-            return
-        index = self.log.next_index(row.position) if self._reserved is None else self._reserved
-        self._reserved = None
-        self._checkpoints.append(self.log.checkpoint(row.at, index=index))
+        Machine text before the answer is not part of the next turn.
+        """
+        self._before_text = None
 
-    def take_back(self, row: Row, turns: int) -> bool:
-        """Go back before the last turns, if there are any."""
-        turns = min(turns, len(self._checkpoints))
+    def begin(self) -> None:
+        """Note that a prompt follows, which begins a turn."""
+        start = self.log.newest_index
+        self._starts.append(start if self._before_text is None else self._before_text)
+        self._before_text = None
+
+    def take_back(self, row: RolloutRow, turns: int) -> bool:
+        """Revert the last `turns` turns.
+
+        Returns False if there are no turns to revert.
+        """
+        turns = min(turns, len(self._starts))
         if turns == 0:
             return False
-        index = self.log.next_index(row.position)
-        self.log.go_back_to(self._checkpoints[-turns], row.at, index=index)
-        del self._checkpoints[-turns:]
-        self._reserved = None
+        self.log.go_back_to(self._starts[-turns], row.at, row.position)
+        del self._starts[-turns:]
+        self._before_text = None
         return True
 
 
 @dataclass
 class AnswerBuffer:
-    """Adds entries to the transcript. An answer is buffered until it is complete, with all entries after it.
+    """Adds entries to the transcript, as soon as their answer is complete.
 
-    The rows between two inputs of the model are one answer.
+    Until then, the answer and the entries that follow it are buffered.
+
+    All answer rows between two inputs to the model form one answer.
     """
 
     log: Transcript
     model: str = ""
-    _first: Row | None = None
-    """The first row of the open answer."""
+    _first: RolloutRow | None = None
+    """The first row of the answer that is not complete yet."""
     _parts: list[Part] = field(default_factory=list)
     _buffer: list[tuple[Entry, datetime | None, int]] = field(default_factory=list)
-    """The entries since the first row, with time and position."""
+    """The entries since the first row, each with its time and position."""
     _uncounted: int | None = None
-    """The newest answer, until its usage is known."""
+    """The index of the newest answer, until its usage is known."""
     _calls: dict[str, ToolCallPart] = field(default_factory=dict)
-    """The calls without a result so far."""
+    """The calls that have no result yet, by id."""
     _changes: dict[str, list[Changes]] = field(default_factory=dict)
-    """The reported changes to files, by call id."""
+    """File changes that were reported by events, by call id."""
     _patches: set[str] = field(default_factory=set)
+    """The ids of the patches whose changes have been recorded."""
 
-    def add(self, row: Row, entry: Entry) -> None:
+    def add(self, row: RolloutRow, entry: Entry) -> None:
         if self._first is None:
             self.log.add(entry, row.at, position=row.position)
         else:
             self._buffer.append((entry, row.at, row.position))
 
-    def extend(self, row: Row, parts: Iterable[Part]) -> None:
-        """Add parts to the open answer or a new one."""
+    def extend(self, row: RolloutRow, parts: Iterable[Part]) -> None:
+        """Add parts to the current answer, or start an answer with them."""
         self._first = self._first or row
         self._parts += parts
 
-    def call(self, row: Row, call: ToolCallPart) -> None:
+    def call(self, row: RolloutRow, call: ToolCallPart) -> None:
         self.extend(row, (call,))
         if row.payload.kind not in ON_THE_SERVER:
             self._calls[call.call_id] = call
         elif self._first:
-            self._buffer.append((server_result(row.payload, call), self._first.at, row.position))
+            self._buffer.append(
+                (server_result(row.payload, call), self._first.at, row.position)
+            )
 
     def close(self) -> bool:
-        """Add the open answer. Return whether there is one."""
+        """Add the current answer to the transcript.
+
+        Returns whether there was one.
+        """
         first = self._first
         parts = tuple(self._parts)
         buffer = self._buffer
@@ -111,14 +122,18 @@ class AnswerBuffer:
         return bool(parts)
 
     def patch(self, call_id: str, changes: Json, *, done: bool) -> bool:
-        """Note the changes of a patch, if it has a call.
+        """Record a patch's file changes.
 
-        They are recorded before the result, and some twice. A script in a call applies patches with ids of
-        their own.
+        Returns whether the patch belongs to a call.
+
+        A session file reports changes before the call's result, and sometimes twice. Patches that are applied
+        by a call's script have ids of their own.
         """
         if call_id in self._patches:
             return True
-        caller = call_id if call_id in self._calls else next(reversed(self._calls), None)
+        caller = (
+            call_id if call_id in self._calls else next(reversed(self._calls), None)
+        )
         if caller is None:
             return False
         if done:
@@ -126,7 +141,7 @@ class AnswerBuffer:
             self._changes.setdefault(caller, []).append(applied(JsonObject.of(changes)))
         return True
 
-    def result(self, row: Row) -> None:
+    def result(self, row: RolloutRow) -> None:
         call_id = row.payload.text("call_id")
         reports = self._changes.pop(call_id, None)
         changes = together(reports) if reports else None
@@ -139,5 +154,5 @@ class AnswerBuffer:
         self._uncounted = None
 
     def forget(self) -> None:
-        """Drop the newest answer: its usage will not come."""
+        """Stop waiting for the usage of the newest answer."""
         self._uncounted = None

@@ -1,12 +1,13 @@
-"""The items of a Codex session, those of OpenAI's Responses API: messages, calls, results and contexts."""
+"""Converts the items of a Codex session, which are those of OpenAI's Responses API.
 
-import json
+These are messages, calls, results and contexts.
+"""
+
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from foldline.context.facts import strings
 from foldline.formats.base import Json, JsonObject
 from foldline.formats.parts import (
     UsageFields,
@@ -20,6 +21,8 @@ from foldline.formats.parts import (
 from foldline.formats.tool_results import Changes, line_count, patched, touched
 from foldline.formats.tool_results import tool_result as result_of
 from foldline.formats.transcript import Transcript
+from foldline.json_text import parse_json
+from foldline.memory.facts import strings
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -35,23 +38,42 @@ from foldline.protocol import (
     text_parts,
 )
 
-RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output")
+RESULTS = (
+    "function_call_output",
+    "custom_tool_call_output",
+    "local_shell_call_output",
+    "tool_search_output",
+)
 ON_THE_SERVER = ("web_search_call", "image_generation_call")
-"""Calls that OpenAI runs itself. They have no result item."""
-USAGE = UsageFields(("input_tokens",), ("output_tokens",), "cached_input_tokens", "reasoning_output_tokens")
+"""Types of calls that run on OpenAI's servers. They have no result item."""
+USAGE = UsageFields(
+    ("input_tokens",),
+    ("output_tokens",),
+    "cached_input_tokens",
+    "reasoning_output_tokens",
+)
 
 _SUMMARIES = ("compaction", "compaction_summary", "context_compaction")
-"""Items with an encrypted summary."""
-_UNRECORDED = "(This ran on the provider's side; what it found is not in the file.)"
-_FRAGMENT = re.compile(r"\s*<([A-Za-z][\w-]*)(?:[\s=][^<>]*)?>.*</\1[^<>]*>\s*", re.DOTALL)
-"""One element from end to end: Codex marks its own text in the role user so."""
-_INSTRUCTIONS = re.compile(r"\s*# AGENTS\.md instructions(?: for (?P<folder>[^\n]+))?|\s*<user_instructions>")
+"""Types of items that contain an encrypted summary."""
+_UNRECORDED = "(This ran on the provider's servers; its result is not in the file.)"
+_FRAGMENT = re.compile(
+    r"\s*<([A-Za-z][\w-]*)(?:[\s=][^<>]*)?>.*</\1[^<>]*>\s*", re.DOTALL
+)
+"""Matches text that consists of a single XML element.
+
+Codex marks its own text in the role "user" this way.
+"""
+_INSTRUCTIONS = re.compile(
+    r"\s*# AGENTS\.md instructions(?: for (?P<folder>[^\n]+))?|\s*<user_instructions>"
+)
 _SHELL = re.compile(r"\s*<user_shell_command>")
-_EXIT_CODE = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+_EXIT_CODE = re.compile(
+    r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE
+)
 _SECONDS = re.compile(r"^Wall time:? ([\d.]{1,12}) seconds$", re.MULTILINE)
 _OUTPUT = re.compile(r"^Output:\n?", re.MULTILINE)
 _HEADER = 400
-"""How far into a result the lines about the run go, in characters."""
+"""Number of characters at the start of a result that are searched for lines about the run."""
 _READS = ("view_image", "read_file")
 _PIECES = ("input_text", "output_text", "text", "input_image", "encrypted_content")
 
@@ -60,13 +82,17 @@ _PIECES = ("input_text", "output_text", "text", "input_image", "encrypted_conten
 
 
 def user_messages(
-    content: Json, prompts: frozenset[str], left_out: list[str], *, trusted: bool
+    content: Json,
+    prompts: frozenset[str],
+    left_out: list[str],
+    *,
+    trusted: bool,
 ) -> list[BaseMessage]:
-    """Return a message for each author in an item.
+    """Return one message for each author in an item.
 
     Args:
-        prompts: the prompts as events have them.
-        trusted: whether `prompts` are all the user has typed.
+        prompts: the prompts that were reported by events.
+        trusted: whether `prompts` contains everything that the user typed.
     """
     parts = parts_of(content, left_out)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
@@ -82,7 +108,11 @@ def user_messages(
             case "shell":
                 messages.append(UserMessage(origin="shell", parts=its_parts))
             case _:
-                messages.append(UserMessage(origin="machine" if trusted else "typed", parts=its_parts))
+                messages.append(
+                    UserMessage(
+                        origin="machine" if trusted else "typed", parts=its_parts
+                    )
+                )
     return messages
 
 
@@ -104,7 +134,10 @@ def _instructions(part: Part) -> DeveloperMessage:
 
 
 def thinking(item: JsonObject) -> ThinkingPart | None:
-    """Return the reasoning of an item, unless it is encrypted."""
+    """Return the reasoning in an item.
+
+    Returns None if it is encrypted.
+    """
     for name in ("content", "summary"):
         texts = [piece.text("text") for piece in item.objects(name)]
         if any(texts):
@@ -118,7 +151,9 @@ def thinking(item: JsonObject) -> ThinkingPart | None:
 def call_of(item: JsonObject, position: int) -> ToolCallPart | None:
     """Return the tool call in an item.
 
-    Text that is not JSON, for example a patch, becomes the argument `input`.
+    Returns None for other items.
+
+    Arguments that are not JSON, such as a patch, become the argument `input`.
     """
     name = item.text("name")
     arguments = item.get("arguments")
@@ -150,7 +185,9 @@ def server_result(item: JsonObject, call: ToolCallPart) -> ToolResultMessage:
     if image:
         part = ImagePart(media_type="image/png", data=image)
         return result_of(call.call_id, call.name, (part,), brief="1 image")
-    return result_of(call.call_id, call.name, text_parts(_UNRECORDED), brief="not recorded")
+    return result_of(
+        call.call_id, call.name, text_parts(_UNRECORDED), brief="not recorded"
+    )
 
 
 # --- results ----------------------------------------------------------------------------------------
@@ -159,33 +196,42 @@ def server_result(item: JsonObject, call: ToolCallPart) -> ToolResultMessage:
 @dataclass(frozen=True, slots=True)
 class _Run:
     output: str
-    """Without the lines about the run."""
+    """The output, without the lines about the run."""
     exit_code: int = 0
     failed: bool = False
     seconds: float | None = None
 
 
 def tool_result(
-    item: JsonObject, call: ToolCallPart | None, changes: Changes | None, left_out: list[str]
+    item: JsonObject,
+    call: ToolCallPart | None,
+    changes: Changes | None,
+    left_out: list[str],
 ) -> ToolResultMessage:
-    """Return the result in an item. Events report its `changes`."""
+    """Return the result in an item.
+
+    `changes` contains the file changes that were reported by events.
+    """
     output = item.get("tools" if item.kind == "tool_search_output" else "output")
     parts = _output_parts(output, left_out)
     run = _run(text_in(parts))
-    failed = run.failed or run.exit_code != 0 or JsonObject.of(output).get("success") is False
+    failed = (
+        run.failed
+        or run.exit_code != 0
+        or JsonObject.of(output).get("success") is False
+    )
     if changes is None and call is not None and not failed:
         changes = _changes_in(call)
-    brief = changes.brief if changes else ""
-    if run.exit_code:
-        brief = f"exit {run.exit_code}"
-    elif failed:
-        brief = "failed"
+    brief = ""
+    if not failed:
+        brief = (changes and changes.brief) or line_count(run.output)
     return result_of(
         item.text("call_id"),
         call.name if call else item.text("name"),
         parts,
         failed=failed,
-        brief=brief or line_count(run.output),
+        exit_code=run.exit_code,
+        brief=brief,
         changes=changes,
         seconds=run.seconds,
     )
@@ -193,18 +239,21 @@ def tool_result(
 
 def _output_parts(output: Json, left_out: list[str]) -> tuple[Part, ...]:
     if isinstance(output, dict):
-        names = ("content_items", "content", "output")
-        content = next((output[name] for name in names if output.get(name)), None)
-        if isinstance(content, str | list):
+        content = (
+            output.get("content_items") or output.get("content") or output.get("output")
+        )
+        if content and isinstance(content, str | list):
             return parts_of(content, left_out)
         return text_parts(arguments_text(output))
-    if isinstance(output, list) and not any(JsonObject.of(piece).kind in _PIECES for piece in output):
+    if isinstance(output, list) and not any(
+        JsonObject.of(piece).kind in _PIECES for piece in output
+    ):
         return text_parts(arguments_text(output))
     return parts_of(output, left_out)
 
 
 def _run(text: str) -> _Run:
-    """Read the lines about a run before its output."""
+    """Parse the lines about a run that precede its output."""
     if text.startswith('{"output":'):
         return _run_as_json(text)
     heading = _OUTPUT.search(text, 0, _HEADER)
@@ -222,14 +271,19 @@ def _run(text: str) -> _Run:
 
 
 def _run_as_json(text: str) -> _Run:
-    """Read the older form: `{"output": …, "metadata": {"exit_code", "duration_seconds"}}`."""
+    """Parse the older form of a result.
+
+    This is `{"output": …, "metadata": {"exit_code", "duration_seconds"}}`.
+    """
     try:
-        run = JsonObject.of(json.loads(text))
-    except (ValueError, RecursionError):
+        run = JsonObject.of(parse_json(text))
+    except ValueError:
         return _Run(text)
     code = run.at("metadata", "exit_code")
     seconds = _number(str(run.at("metadata", "duration_seconds")))
-    return _Run(run.text("output"), exit_code=code if type(code) is int else 0, seconds=seconds)
+    return _Run(
+        run.text("output"), exit_code=code if type(code) is int else 0, seconds=seconds
+    )
 
 
 def _number(text: str) -> float | None:
@@ -241,7 +295,7 @@ def _number(text: str) -> float | None:
 
 
 def _changes_in(call: ToolCallPart) -> Changes | None:
-    """Return the changes to files by a call's arguments."""
+    """Return the file changes that a call's arguments describe, if any."""
     if call.name in _READS:
         return touched(call)
     for text in strings(arguments_of(call)):
@@ -252,22 +306,30 @@ def _changes_in(call: ToolCallPart) -> Changes | None:
 
 # --- compactions ------------------------------------------------------------------------------------
 
-SEALED = "(What Codex's summary said here is not in the file: it is kept encrypted.)"
-ABSENT = "(What Codex's summary said here is not in the file.)"
-_SUMMARY_OPENING = "Another language model started to solve this problem and produced a summary"
-"""How Codex introduces a summary in plain text."""
+SEALED = "(Codex's summary is encrypted in the file, so it cannot be shown.)"
+ABSENT = "(Codex's summary is not in the file.)"
+_SUMMARY_OPENING = (
+    "Another language model started to solve this problem and produced a summary"
+)
+"""The text with which Codex introduces a summary in plain text."""
 _NO_SUMMARY = "(no summary available)"
 _PROMPT_TOKENS = 20_000
-"""How many tokens of prompts Codex keeps without a listed context (its `compact.rs`)."""
+"""Maximum size of the prompts that a compaction keeps, in tokens.
+
+Used for compactions that do not list their context. The value is Codex's own (`compact.rs`).
+"""
 _BYTES_PER_TOKEN = 4
 
 
 @dataclass
 class NewContext:
-    """The context after a compaction: indices of entries, and messages that no entry holds yet."""
+    """The context after a compaction.
+
+    It consists of indices of entries, and of messages that have not been added yet.
+    """
 
     ahead: list[int | BaseMessage] = field(default_factory=list)
-    """The messages before the summary."""
+    """Entries and messages that precede the summary."""
     summary: str = ""
     kept: list[int | BaseMessage] = field(default_factory=list)
 
@@ -278,7 +340,11 @@ def listed_context(
     summary: str,
     messages_of: Callable[[JsonObject], Sequence[BaseMessage]],
 ) -> NewContext:
-    """Return the context that a compaction lists."""
+    """Return the context that a compaction's record lists in `items`.
+
+    Args:
+        messages_of: converts an item to messages.
+    """
     history = log.known_messages()
     standing = log.standing_summaries()
     context = NewContext()
@@ -295,7 +361,9 @@ def listed_context(
                 place = context.kept
             elif message.text in standing and place is context.ahead:
                 place.append(standing.pop(message.text))
-            elif message.parts and (message.text.strip() or not isinstance(message, AssistantMessage)):
+            elif message.parts and (
+                message.text.strip() or not isinstance(message, AssistantMessage)
+            ):
                 index = history.take(message)
                 place.append(message if index is None else index)
     if not context.summary:
@@ -306,17 +374,20 @@ def listed_context(
 def _is_summary(message: BaseMessage, summary: str) -> bool:
     if not isinstance(message, UserMessage):
         return False
-    return message.text.startswith(_SUMMARY_OPENING) or (bool(summary) and message.text == summary)
+    return message.text.startswith(_SUMMARY_OPENING) or (
+        bool(summary) and message.text == summary
+    )
 
 
 def carried_over(log: Transcript, summary: str) -> NewContext:
-    """Return the context of versions that do not list it.
+    """Return the context after a compaction, for versions that do not list it.
 
-    It is the opening, and the newest prompts up to a limit.
+    It consists of the instructions before the first prompt, and the newest prompts up to a token limit.
     """
     opening: list[int | BaseMessage] = []
     prompts: list[int | BaseMessage] = []
-    first_prompt = min((index for index, entry in log.entries.items() if is_typed(entry)), default=math.inf)
+    all_prompts = [index for index, entry in log.entries.items() if is_typed(entry)]
+    first_prompt = min(all_prompts, default=math.inf)
     room = _PROMPT_TOKENS
     for index, message in reversed(log.visible().items()):
         if isinstance(message, DeveloperMessage) and index < first_prompt:
@@ -330,9 +401,11 @@ def carried_over(log: Transcript, summary: str) -> NewContext:
 
 
 def _shortened(text: bytes, tokens: int) -> UserMessage:
-    """Return a prompt without its middle, as Codex shortens it."""
+    """Shorten a prompt by removing its middle, as Codex does."""
     half = tokens * _BYTES_PER_TOKEN // 2
     cut = math.ceil((len(text) - 2 * half) / _BYTES_PER_TOKEN)
     head = text[:half].decode(errors="ignore")
     tail = text[len(text) - half :].decode(errors="ignore")
-    return UserMessage(origin="machine", parts=text_parts(f"{head}…{cut} tokens truncated…{tail}"))
+    return UserMessage(
+        origin="machine", parts=text_parts(f"{head}…{cut} tokens truncated…{tail}")
+    )

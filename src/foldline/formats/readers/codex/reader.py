@@ -1,7 +1,8 @@
-"""Reader for the sessions ("rollouts") of Codex.
+"""Reader for Codex's sessions, which it calls "rollouts".
 
-A file has most things twice: as an item of the model's context, and as an event for the interface. The items
-are read; events add usage, the changes of patches, the user's prompts, and turns taken back.
+A file contains most information twice: as an item of the model's context, and as an event for the user
+interface. Messages are read from the items. Usage, file changes, the user's prompts, and reverted turns are
+read from the events.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +51,15 @@ from .items import (
     thinking,
     user_messages,
 )
-from .rows import Row, is_bare_header, newer_file_note, row_of, subagent_calls, subagent_files, with_beginning
+from .rows import (
+    RolloutRow,
+    is_bare_header,
+    newer_file_note,
+    row_of,
+    subagent_calls,
+    subagent_files,
+    with_beginning,
+)
 
 _ROWS = (
     "session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state",
@@ -60,19 +69,30 @@ _REPEATED = (
     "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "context_compacted",
     "image_generation_end", "user_message", "web_search_end",
 )  # fmt: skip
-"""Events that repeat an item."""
+"""Types of events that repeat an item."""
 _SILENT = (
     "event_msg", "inter_agent_communication_metadata", "session_meta", "token_usage_record", "turn_context",
     "world_state",
 )  # fmt: skip
-"""Rows without text for the model. Text in events is also in items."""
-_SEALED_SUMMARIES = "Encrypted summaries of compactions, each replaced by a line that says so"
-_ABSENT_SUMMARIES = "Compactions whose summary is not in the file, each replaced by a line that says so"
-_SEALED_THOUGHTS = "Pieces of reasoning that are encrypted, left out"
-_ABSENT_THOUGHTS = "Pieces of reasoning whose text is not in the file"
-_COUNTED = (_SEALED_SUMMARIES, _ABSENT_SUMMARIES, _SEALED_THOUGHTS, _ABSENT_THOUGHTS)
+"""Types of rows that contain no text for the model.
+
+Any text in events is repeated in items.
+"""
+SEALED_SUMMARIES = "Encrypted compaction summaries, replaced by a placeholder"
+ABSENT_SUMMARIES = (
+    "Compaction summaries missing from the file, replaced by a placeholder"
+)
+SEALED_THOUGHTS = "Encrypted pieces of reasoning, left out"
+ABSENT_THOUGHTS = "Pieces of reasoning whose text is missing from the file"
+FORKED = "The session was forked from {origin}."
+APPROXIMATE_PROMPT = "The system prompt is approximate: sections on tools that are not offered are not sent."
+ENDED_EARLY = "The turn was stopped early: {reason}."
+_COUNTED = (SEALED_SUMMARIES, ABSENT_SUMMARIES, SEALED_THOUGHTS, ABSENT_THOUGHTS)
 _PLAN_TOOL = "`update_plan`"
-"""Codex since 0.145 has the sections on this tool in its files, and sends them only with the tool."""
+"""A tool that has its own sections in the system prompt.
+
+Since version 0.145, Codex always stores these sections, but sends them only together with the tool.
+"""
 
 
 def recognises(record: JsonObject) -> bool:
@@ -81,18 +101,20 @@ def recognises(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSession:
-    """Return a Codex session. A fork includes its origin.
+    """Read a Codex session.
+
+    A fork includes the session that it was forked from.
 
     Args:
-        ancestors: the sessions whose subagent it is, the outermost first.
+        ancestors: the ids of the sessions above this subagent, outermost first; empty for a main session.
     """
-    lacks = "rows of Codex: no line has a type such as `response_item` and a payload"
+    lacks = "Codex rows: no line has a type such as `response_item` and a payload"
     lines, damage = known_lines(data, path, recognises, lacks)
     lines, notes = with_beginning(lines, path)
     rows = [row_of(line) for line in lines]
     headers = [row.payload for row in rows if row.kind == "session_meta"]
     header = headers[0] if headers else JsonObject()
-    reader = _Reader(rows, header, damaged=bool(damage))
+    reader = _CodexReader(rows, header, damaged=bool(damage))
     reader.log.add_children(_children(rows, path, (*ancestors, header.text("id"))))
     for row in rows:
         reader.read(row)
@@ -100,21 +122,33 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
     notes += beginning_note(is_lost=not headers)
     origin = header.text("forked_from_id")
     if origin:
-        notes.insert(0, f"The session was forked from {origin}.")
+        notes.insert(0, FORKED.format(origin=origin))
     notes += newer_file_note(header, path)
-    if header.get("history_mode") == "paginated" and _PLAN_TOOL in header.text("base_instructions", "text"):
-        notes.append(
-            "The system prompt is approximate: what it says of tools that are not offered is not sent."
-        )
+    if header.get("history_mode") == "paginated" and _PLAN_TOOL in header.text(
+        "base_instructions", "text"
+    ):
+        notes.append(APPROXIMATE_PROMPT)
     notes += reader.notes()
     folders = [row.payload.text("cwd") for row in rows if row.kind == "turn_context"]
     cwd = first_text([header.text("cwd"), *folders])
     begun = header.time("timestamp")
-    return reader.log.session("codex", header.text("id") or path.stem, cwd, damage, notes, begun=begun)
+    return reader.log.session(
+        "codex",
+        header.text("id") or path.stem,
+        cwd,
+        damage,
+        notes,
+        begun=begun,
+    )
 
 
-def _children(rows: Sequence[Row], path: Path, ancestors: tuple[str, ...]) -> Iterator[ForeignChild]:
-    """Yield the subagents with files, children of the last ancestor."""
+def _children(
+    rows: Sequence[RolloutRow], path: Path, ancestors: tuple[str, ...]
+) -> Iterator[ForeignChild]:
+    """Yield the subagents that have files.
+
+    Their parent is the last session in `ancestors`.
+    """
     for thread_id, call_id in subagent_calls(rows).items():
         if thread_id not in ancestors:
             for file, header in subagent_files(thread_id, ancestors[-1], path):
@@ -124,33 +158,37 @@ def _children(rows: Sequence[Row], path: Path, ancestors: tuple[str, ...]) -> It
                     yield child_of(session, thread_id, agent=agent, call_id=call_id)
 
 
-class _Reader:
-    def __init__(self, rows: Sequence[Row], header: JsonObject, *, damaged: bool) -> None:
+class _CodexReader:
+    def __init__(
+        self, rows: Sequence[RolloutRow], header: JsonObject, *, damaged: bool
+    ) -> None:
         self.log = Transcript("codex")
         self._answers = AnswerBuffer(self.log)
-        self._turns = Turns(self.log, enabled=any(row.is_event("thread_rolled_back") for row in rows))
+        self._turns = Turns(self.log)
         self._prompts = frozenset(text for row in rows for text in row.prompts if text)
         self._trusts_prompts = bool(self._prompts) and not damaged
         self._header = header
         self._model: ModelChange | None = None
         self._has_worked = False
-        """Whether there was a prompt or an answer in this turn."""
+        """Whether the current turn already has a prompt or an answer."""
         self._size = 0
         """The size of the context, in tokens."""
         self._total: Json = None
-        """The total usage of the session."""
+        """The session's total usage so far."""
         self._compaction: int | None = None
-        """The newest one, until the size after it is known."""
+        """The index of the newest compaction, until the size of the view after it is known."""
         self._unknown: list[str] = []
-        """The kinds of unknown records that may be for the model."""
+        """Types of unknown records that may have been sent to the model."""
         self._counts = dict.fromkeys(_COUNTED, 0)
 
     def notes(self) -> Iterator[str]:
-        yield from (f"{subject}: {count}." for subject, count in self._counts.items() if count)
+        yield from (
+            f"{subject}: {count}." for subject, count in self._counts.items() if count
+        )
         yield from left_out_note(self.log.left_out)
         yield from unknown_note(self._unknown)
 
-    def read(self, row: Row) -> None:
+    def read(self, row: RolloutRow) -> None:
         match row.kind:
             case "session_meta":
                 self._session_meta(row)
@@ -167,8 +205,8 @@ class _Reader:
             case _:
                 self._keep(row)
 
-    def _keep(self, row: Row) -> None:
-        """Add the record itself."""
+    def _keep(self, row: RolloutRow) -> None:
+        """Add the record unchanged."""
         name = row.kind
         if row.kind == "event_msg":
             name = row.payload.kind
@@ -183,10 +221,10 @@ class _Reader:
 
     # --- about the session ---------------------------------------------------------------------------
 
-    def _session_meta(self, row: Row) -> None:
-        """Add the system prompt of the first header.
+    def _session_meta(self, row: RolloutRow) -> None:
+        """Add the system prompt, if this is the session's first header.
 
-        Files may repeat it. A fork also has the header of its origin.
+        A file may repeat its header. A fork also contains the header of the session that it was forked from.
         """
         prompt = row.payload.text("base_instructions", "text")
         if row.payload.text("id") != self._header.text("id"):
@@ -194,10 +232,12 @@ class _Reader:
         elif row.payload is self._header and prompt:
             self._answers.add(row, SystemMessage(parts=text_parts(prompt)))
 
-    def _turn_context(self, row: Row) -> None:
+    def _turn_context(self, row: RolloutRow) -> None:
         self.close_answer()
         name = row.payload.text("model")
-        model = ModelChange(model=name, provider=self._header.text("model_provider") or None)
+        model = ModelChange(
+            model=name, provider=self._header.text("model_provider") or None
+        )
         if not name or model == self._model:
             self._keep(row)
             return
@@ -207,7 +247,7 @@ class _Reader:
 
     # --- items ---------------------------------------------------------------------------------------
 
-    def _item(self, row: Row) -> None:
+    def _item(self, row: RolloutRow) -> None:
         item = row.payload
         call = call_of(item, row.position)
         if call is not None:
@@ -215,7 +255,7 @@ class _Reader:
         elif item.kind == "reasoning":
             self._reasoning(row)
         elif item.kind == "message" and item.get("role") == "assistant":
-            self._answers.extend(row, self.log.parts(item.get("content")))
+            self._answers.extend(row, self.log.content(item))
         elif item.kind == "message":
             self._input(row)
         elif item.kind in RESULTS:
@@ -227,14 +267,14 @@ class _Reader:
         else:
             self._keep(row)
 
-    def _reasoning(self, row: Row) -> None:
+    def _reasoning(self, row: RolloutRow) -> None:
         part = thinking(row.payload)
         if part:
             self._answers.extend(row, (part,))
         elif row.payload.get("encrypted_content"):
-            self._counts[_SEALED_THOUGHTS] += 1
+            self._counts[SEALED_THOUGHTS] += 1
         else:
-            self._counts[_ABSENT_THOUGHTS] += 1
+            self._counts[ABSENT_THOUGHTS] += 1
 
     def close_answer(self) -> None:
         if self._answers.close():
@@ -248,35 +288,40 @@ class _Reader:
         content = item.get("content")
         match item.get("role"):
             case "user":
-                return user_messages(content, self._prompts, self.log.left_out, trusted=self._trusts_prompts)
+                return user_messages(
+                    content,
+                    self._prompts,
+                    self.log.left_out,
+                    trusted=self._trusts_prompts,
+                )
             case "assistant":
                 return (AssistantMessage(parts=self.log.parts(content)),)
             case _:
                 return (DeveloperMessage(parts=self.log.parts(content)),)
 
-    def _input(self, row: Row) -> None:
+    def _input(self, row: RolloutRow) -> None:
         self.close_answer()
         for message in self._messages_of(row.payload):
             if is_typed(message):
-                self._turns.begin(row)
+                self._turns.begin()
                 self._has_worked = True
             else:
-                self._turns.machine_text(row)
+                self._turns.machine_text()
             self._add(row, message)
 
-    def _add(self, row: Row, message: BaseMessage) -> int:
+    def _add(self, row: RolloutRow, message: BaseMessage) -> int:
         return self.log.add(message, row.at, position=row.position)
 
-    def _from_agent(self, row: Row) -> None:
-        """Add a message of another agent. It begins a turn."""
+    def _from_agent(self, row: RolloutRow) -> None:
+        """Add a message from another agent, which begins a new turn."""
         self.close_answer()
-        self._turns.begin(row)
-        self._add(row, DeveloperMessage(parts=self.log.parts(row.payload.get("content"))))
+        self._turns.begin()
+        self._add(row, DeveloperMessage(parts=self.log.content(row.payload)))
 
     # --- compactions ---------------------------------------------------------------------------------
 
-    def _compacted(self, row: Row) -> None:
-        """Add a compaction, after the new messages of its context."""
+    def _compacted(self, row: RolloutRow) -> None:
+        """Add a compaction, preceded by the new messages in its context."""
         self.close_answer()
         summary = row.payload.text("message")
         history = row.payload.get("replacement_history")
@@ -300,32 +345,42 @@ class _Reader:
             tokens_before=self._size,
         )
         self._compaction = self.log.put(index, compaction, row.at)
-        self._counts[_SEALED_SUMMARIES] += context.summary == SEALED
-        self._counts[_ABSENT_SUMMARIES] += context.summary == ABSENT
+        self._counts[SEALED_SUMMARIES] += context.summary == SEALED
+        self._counts[ABSENT_SUMMARIES] += context.summary == ABSENT
 
-    def _indices(self, row: Row, context: Sequence[int | BaseMessage]) -> list[int]:
-        """Return the indices of these messages. Adds new ones."""
-        return [self._add(row, item) if isinstance(item, BaseMessage) else item for item in context]
+    def _indices(
+        self, row: RolloutRow, context: Sequence[int | BaseMessage]
+    ) -> list[int]:
+        """Return the indices of these messages, adding those that are new."""
+        return [
+            self._add(row, item) if isinstance(item, BaseMessage) else item
+            for item in context
+        ]
 
     def _demote_instructions(self, kept: set[int]) -> None:
-        """Make instructions that are not kept plain notices.
+        """Turn instructions that were not kept into notices.
 
-        Otherwise they would open every later view.
+        Otherwise they would stay at the start of every later view.
         """
         for index, message in self.log.visible().items():
-            is_instruction = isinstance(message, DeveloperMessage) and message.origin == "instructions"
+            is_instruction = (
+                isinstance(message, DeveloperMessage)
+                and message.origin == "instructions"
+            )
             if is_instruction and index not in kept:
                 self.log.change(index, origin="notice")
 
     # --- events --------------------------------------------------------------------------------------
 
-    def _event(self, row: Row) -> None:
+    def _event(self, row: RolloutRow) -> None:
         event = row.payload
         match event.get("type"):
             case "token_count":
                 self._usage(event.object("info"))
             case "patch_apply_end":
-                self._patch(row, event, "call_id", done=event.get("success") is not False)
+                self._patch(
+                    row, event, "call_id", done=event.get("success") is not False
+                )
             case "item_completed":
                 self._completed(row, event.object("item"))
             case "thread_rolled_back":
@@ -339,36 +394,54 @@ class _Reader:
             case "turn_aborted":
                 self.close_answer()
                 reason = event.text("reason") or "no reason given"
-                notice = NoticeRecord(text=f"The turn was ended early: {reason}.", level="warning")
+                notice = NoticeRecord(
+                    text=ENDED_EARLY.format(reason=reason), level="warning"
+                )
                 self._answers.add(row, notice)
             case "error" | "warning" | "stream_error" as kind if event.text("message"):
                 level = "error" if kind == "error" else "warning"
-                self._answers.add(row, NoticeRecord(text=event.text("message"), level=level))
+                self._answers.add(
+                    row, NoticeRecord(text=event.text("message"), level=level)
+                )
             case kind if kind not in _REPEATED:
                 self._keep(row)
 
-    def _rolled_back(self, row: Row) -> None:
+    def _rolled_back(self, row: RolloutRow) -> None:
         self.close_answer()
         if self._turns.take_back(row, row.payload.count("num_turns")):
             self._answers.forget()
         else:
             self._keep(row)
 
-    def _patch(self, row: Row, patch: JsonObject, id_field: str, *, done: bool) -> None:
-        if not self._answers.patch(patch.text(id_field), patch.get("changes"), done=done):
+    def _patch(
+        self,
+        row: RolloutRow,
+        patch: JsonObject,
+        id_field: str,
+        *,
+        done: bool,
+    ) -> None:
+        if not self._answers.patch(
+            patch.text(id_field), patch.get("changes"), done=done
+        ):
             self._keep(row)
 
-    def _completed(self, row: Row, item: JsonObject) -> None:
-        """Read an item of paginated sessions that replaces an event."""
+    def _completed(self, row: RolloutRow, item: JsonObject) -> None:
+        """Handle an item that takes the place of an event.
+
+        This occurs only in paginated sessions.
+        """
         if item.kind == "FileChange":
             self._patch(row, item, "id", done=item.get("status") in (None, "completed"))
         elif item.kind not in ("UserMessage", "AgentMessage"):
             self._keep(row)
 
     def _usage(self, info: JsonObject) -> None:
-        """Add the usage of the newest answer.
+        """Add usage to the newest answer.
 
-        Rows may repeat it. After a compaction a row has only the new size.
+        Repeated rows with the same usage are ignored.
+
+        The row after a compaction contains only the new size, which is added to the compaction.
         """
         self.close_answer()
         request = info.object("last_token_usage")

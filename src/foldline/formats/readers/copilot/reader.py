@@ -1,7 +1,7 @@
-"""Reader for the sessions of Copilot CLI: `events.jsonl`, one event a line.
+"""Reader for sessions of Copilot CLI: `events.jsonl`, with one event per line.
 
-Each record has one index, after that of the system prompt. A prompt with text of the program around it has
-more. A rewind removes events from the file.
+The system prompt has the first index. After it, each record has one index, except that a prompt surrounded by
+program text has several. Rewinds delete events from the file.
 """
 
 from collections import defaultdict
@@ -9,14 +9,20 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from foldline.context.numbers import many
-from foldline.formats.base import ForeignChild, ForeignSession, JsonLine, JsonObject, child_of, known_lines
+from foldline.formats.base import (
+    ForeignChild,
+    ForeignSession,
+    JsonLine,
+    JsonObject,
+    child_of,
+    first_value,
+    known_lines,
+)
 from foldline.formats.parts import (
     UsageFields,
     beginning_note,
     call_part,
     counted_notes,
-    first_text,
     image,
     of_kind,
     user_messages,
@@ -39,8 +45,16 @@ from foldline.protocol import (
     is_typed,
     text_parts,
 )
+from foldline.text.numbers import many
 
-_KINDS = ("session.", "user.message", "assistant.", "tool.execution", "hook.", "system.message")
+_KINDS = (
+    "session.",
+    "user.message",
+    "assistant.",
+    "tool.execution",
+    "hook.",
+    "system.message",
+)
 _SILENT = (
     "assistant.", "auto_mode_", "capabilities.", "command.", "commands.", "elicitation.", "exit_plan_mode.",
     "external_tool.", "hook.", "mcp.", "model.", "pending_messages.", "permission.", "session.auto_mode",
@@ -52,8 +66,15 @@ _SILENT = (
     "session.tools_updated", "session.usage_", "session.workspace_file_changed", "skill.invoked", "subagent.",
     "system.message", "tool.execution_", "tool.user_requested", "user_input.",
 )  # fmt: skip
-"""`skill.invoked` repeats what a prompt or a result says."""
-_USAGE = UsageFields(("inputTokens",), ("outputTokens",), "cacheReadTokens", "reasoningTokens")
+"""Prefixes of types of events that are not sent to the model.
+
+A `skill.invoked` event repeats text that a prompt or a result already contains.
+"""
+_USAGE = UsageFields(
+    ("inputTokens",), ("outputTokens",), "cacheReadTokens", "reasoningTokens"
+)
+OLDER_PROMPTS = "Left out: {prompts}. Only the newest is shown, at the beginning."
+SHORTENED = "{calls}: the file has a shorter text than the model received."
 
 
 def recognises(record: JsonObject) -> bool:
@@ -61,30 +82,43 @@ def recognises(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Return a session with its subagents, which share its file."""
-    lacks = "event of Copilot CLI: no line has the type and data of one"
+    """Read a session and its subagents, which are stored in the same file."""
+    lacks = "Copilot CLI events: no line has the type and data of one"
     lines, damage = known_lines(data, path, recognises, lacks)
     by_agent: dict[str, list[JsonLine]] = defaultdict(list)
     for line in lines:
-        agent = line.record.text("agentId") or line.record.text("data", "parentToolCallId")
+        agent = line.record.text("agentId") or line.record.text(
+            "data", "parentToolCallId"
+        )
         by_agent[agent].append(line)
-    main = _Reader()
+    main = _CopilotReader()
     own_lines = by_agent.pop("", [])
-    main.log.add_children(_child(agent, its_lines) for agent, its_lines in by_agent.items())
+    main.log.add_children(
+        _child(agent, its_lines) for agent, its_lines in by_agent.items()
+    )
     main.read_all(own_lines)
     starts = [
-        line.record.object("data") for line in lines if line.kind in ("session.start", "session.resume")
+        line.record.object("data")
+        for line in lines
+        if line.kind in ("session.start", "session.resume")
     ]
-    session_id = first_text(start.text("sessionId") for start in starts)
+    session_id = first_value(starts, "sessionId")
     file_name = path.parent.name if path.stem == "events" else path.stem
-    cwd = first_text(start.text("context", "cwd") for start in reversed(starts))
+    cwd = first_value(reversed(starts), "context", "cwd")
     begun = starts[0].time("startTime") if starts else None
     notes = (*main.notes(), *beginning_note(is_lost=not starts))
-    return main.log.session("copilot", session_id or file_name, cwd, damage, notes, begun=begun)
+    return main.log.session(
+        "copilot",
+        session_id or file_name,
+        cwd,
+        damage,
+        notes,
+        begun=begun,
+    )
 
 
 def _child(agent: str, lines: Sequence[JsonLine]) -> ForeignChild:
-    reader = _Reader(by_agent=True)
+    reader = _CopilotReader(by_agent=True)
     reader.read_all(lines)
     session = reader.log.session("copilot", agent, "", Damage(), reader.notes())
     starts = of_kind((line.record for line in lines), "subagent.started")
@@ -99,33 +133,44 @@ def _child(agent: str, lines: Sequence[JsonLine]) -> ForeignChild:
 
 
 def _as_sent(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """Sort the results of each answer by its calls. They are recorded as they arrive."""
+    """Sort each answer's results in the order of its calls.
+
+    In the file, they are in the order in which they arrived.
+    """
 
     def result_of(line: JsonLine) -> str:
         is_result = line.kind == "tool.execution_complete"
         return line.record.text("data", "toolCallId") if is_result else ""
 
-    return in_call_order(lines, lambda line: bool(_calls_in(line)), _calls_in, result_of)
+    return in_call_order(
+        lines, lambda line: bool(_calls_in(line)), _calls_in, result_of
+    )
 
 
 def _calls_in(line: JsonLine) -> list[str]:
-    return [request.text("toolCallId") for request in line.record.object("data").objects("toolRequests")]
+    return [
+        request.text("toolCallId")
+        for request in line.record.object("data").objects("toolRequests")
+    ]
 
 
-class _Reader:
+class _CopilotReader:
     def __init__(self, *, by_agent: bool = False) -> None:
         self.log = Transcript("copilot")
         self._by_agent = by_agent
         """Whether another agent wrote the prompts."""
         self._usages: dict[str, JsonObject] = {}
-        """The usage of each request, until its answer comes."""
+        """The usage of requests whose answers have not been read yet, by request id."""
         self._started: dict[str, datetime | None] = {}
-        """When each call began."""
+        """The start time of each call."""
         self._older_systems = 0
         self._last_covered: int | None = None
-        """While a summary is being written, the last entry that it covers."""
+        """The last entry that the compaction in progress covers.
+
+        None if no compaction is in progress.
+        """
         self._shortened = 0
-        """Failed results with a shorter text than the model got."""
+        """The number of failed results whose text was longer in the request than in the file."""
 
     def read_all(self, lines: Sequence[JsonLine]) -> None:
         records = of_kind((line.record for line in lines), "system.message")
@@ -142,11 +187,13 @@ class _Reader:
         if line.kind == "session.compaction_complete" and data.text("summaryContent"):
             self._compact(line, data)
             return
-        entries = self._entries(line, data) or [self.log.unknown(line.record, line.kind)]
+        entries = self._entries(line, data) or [
+            self.log.unknown(line.record, line.kind)
+        ]
         for entry in entries:
             self.log.add(entry, line.at, position=line.position)
         if line.kind == "session.compaction_start":
-            self._last_covered = max(self.log.entries)
+            self._last_covered = self.log.newest_index
         elif line.kind == "session.context_cleared":
             self.log.add(Clear())
 
@@ -154,8 +201,8 @@ class _Reader:
         older = many(self._older_systems, "earlier system prompt")
         short = many(self._shortened, "failed call")
         counts = {
-            f"Left out: {older}; the newest stands before all.": self._older_systems,
-            f"{short}: the file has a shorter text than the model got.": self._shortened,
+            OLDER_PROMPTS.format(prompts=older): self._older_systems,
+            SHORTENED.format(calls=short): self._shortened,
         }
         yield from counted_notes(counts)
         yield from self.log.notes(_SILENT)
@@ -165,7 +212,11 @@ class _Reader:
             case "user.message":
                 return self._prompt(data)
             case "system.notification":
-                return [UserMessage(origin="machine", parts=text_parts(data.text("content")))]
+                return [
+                    UserMessage(
+                        origin="machine", parts=text_parts(data.text("content"))
+                    )
+                ]
             case "assistant.message":
                 return [self._answer(data)]
             case "tool.execution_complete" if data.text("toolCallId") in self.log.calls:
@@ -179,7 +230,10 @@ class _Reader:
         return [entry] if entry else []
 
     def _prompt(self, data: JsonObject) -> Sequence[UserMessage]:
-        """Return the typed text and the program's text around it."""
+        """Return separate messages for a prompt's typed and program text.
+
+        The program's text may precede and follow the typed text.
+        """
         typed = data.text("content")
         sent = data.text("transformedContent")
         if not typed:
@@ -190,7 +244,9 @@ class _Reader:
         else:
             typed = sent or typed
             texts = [typed]
-        parts: list[Part] = [part for text in texts for part in text_parts(text.strip())]
+        parts: list[Part] = [
+            part for text in texts for part in text_parts(text.strip())
+        ]
         for attachment in data.objects("attachments"):
             media_type = attachment.text("mimeType")
             picture = image(attachment.text("data"), media_type)
@@ -199,7 +255,9 @@ class _Reader:
             elif attachment.kind == "blob":
                 self.log.left_out.append(media_type or "blob")
         by_program = self._by_agent or bool(data.text("source"))
-        return user_messages(parts, lambda text: by_program or text not in ("", typed.strip()))
+        return user_messages(
+            parts, lambda text: by_program or text not in ("", typed.strip())
+        )
 
     def _answer(self, data: JsonObject) -> AssistantMessage:
         parts: list[Part] = []
@@ -209,9 +267,17 @@ class _Reader:
             parts.append(ThinkingPart(text=thought, signature=signature or None))
         parts += text_parts(data.text("content"))
         for call in data.objects("toolRequests"):
-            parts.append(call_part(call.text("toolCallId"), call.text("name"), call.get("arguments")))
+            parts.append(
+                call_part(
+                    call.text("toolCallId"), call.text("name"), call.get("arguments")
+                )
+            )
         usage = _USAGE.read(self._usages.pop(data.text("apiCallId"), None))
-        return AssistantMessage(parts=tuple(parts), model=data.text("model") or None, usage=usage)
+        return AssistantMessage(
+            parts=tuple(parts),
+            model=data.text("model") or None,
+            usage=usage,
+        )
 
     def _result(self, data: JsonObject, at: datetime | None) -> ToolResultMessage:
         call_id = data.text("toolCallId")
@@ -224,19 +290,33 @@ class _Reader:
         return tool_result(
             call_id,
             call.name,
-            (*text_parts(text or error), *self.log.parts(data.at("result", "binaryResultsForLlm"))),
+            (
+                *text_parts(text or error),
+                *self.log.parts(data.at("result", "binaryResultsForLlm")),
+            ),
             failed=failed,
             exit_code=data.count("shellExecution", "exitCode"),
-            changes=None if failed else changes_of(call, data.text("result", "detailedContent")),
+            changes=None
+            if failed
+            else changes_of(call, data.text("result", "detailedContent")),
             seconds=(at - started).total_seconds() if at and started else None,
         )
 
     def _compact(self, line: JsonLine, data: JsonObject) -> None:
-        """Add a compaction: all prompts, the summary, and later messages."""
+        """Add a compaction.
+
+        It keeps all prompts, and all messages since the compaction was started.
+        """
         messages = self.log.visible()
-        last = max(messages, default=0) if self._last_covered is None else self._last_covered
+        last = (
+            max(messages, default=0)
+            if self._last_covered is None
+            else self._last_covered
+        )
         self._last_covered = None
-        prompts = [index for index in messages if index <= last and is_typed(messages[index])]
+        prompts = [
+            index for index in messages if index <= last and is_typed(messages[index])
+        ]
         self.log.compact(
             text_parts(data.text("summaryContent")),
             [index for index in messages if index > last],
@@ -250,7 +330,10 @@ class _Reader:
 
 
 def _entry_for_people(kind: str, data: JsonObject) -> Entry | None:
-    """Return the entry of an event that is not sent."""
+    """Build an entry from an event that is not sent to the model.
+
+    Returns None for other events.
+    """
     message = data.text("message")
     match kind:
         case "session.title_changed" if data.text("title"):

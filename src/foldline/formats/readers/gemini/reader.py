@@ -1,6 +1,7 @@
-"""Reader for the sessions of Gemini CLI: one JSON document, or, since 0.40, a log of JSON lines.
+"""Reader for Gemini CLI's sessions.
 
-The log says what was added, changed and taken back. The files of `/chat save` are read, too.
+A session is a JSON document or, since version 0.40, a log of JSON lines, which records each addition, change
+and removal. Files written by `/chat save` can also be read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,8 +10,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from foldline.formats.base import ForeignSession, JsonObject, bytes_in, json_lines, parse_document
-from foldline.formats.contents import Contents, by_program, contents_of, is_content, responses_in
+from foldline.formats.base import (
+    ForeignSession,
+    JsonObject,
+    bytes_in,
+    json_lines,
+    parse_document,
+)
+from foldline.formats.contents import (
+    ContentReader,
+    by_program,
+    contents_of,
+    is_content,
+    responses_in,
+)
 from foldline.formats.parts import UsageFields, sub_agent_note
 from foldline.formats.relist import relist
 from foldline.formats.transcript import Transcript
@@ -29,10 +42,17 @@ from foldline.protocol import (
 )
 
 _COMMANDS = ("/", "?")
-"""How the user's commands to the program begin, which are no prompts."""
+"""Prefixes of commands to the program, which are not prompts."""
 _ROOT = ".project_root"
-"""The file beside the sessions' folder that holds the path of their project."""
+"""The name of the file with the project's path.
+
+The file is next to the folder of sessions.
+"""
 _USAGE = UsageFields(("input", "tool"), ("output", "thoughts"), "cached", "thoughts")
+NO_MESSAGES = "{path} is not a Gemini CLI session: it has no messages of one."
+CHILDREN_LEFT_OUT = (
+    "Left out: the steps of its subagents, which are in files of their own: {agents}."
+)
 
 
 def recognises(records: Sequence[JsonObject]) -> bool:
@@ -41,29 +61,48 @@ def recognises(records: Sequence[JsonObject]) -> bool:
 
 def _is_own(record: JsonObject) -> bool:
     is_header = {"sessionId", "projectHash"} <= record.keys()
-    is_change = isinstance(record.get("$rewindTo"), str) or (record.kind == "gemini" and "content" in record)
-    return is_header or is_change or is_content(record) or bool(contents_of(record, "history"))
+    is_rewind = isinstance(record.get("$rewindTo"), str)
+    is_answer = record.kind == "gemini" and "content" in record
+    has_history = bool(contents_of(record, "history"))
+    return is_header or is_rewind or is_answer or is_content(record) or has_history
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session or a sub-agent. An index counts entries."""
+    """Read a session, which may be a subagent's.
+
+    Its indices count entries.
+    """
     document = parse_document(data, "history")
-    lines, damage = ([], Damage()) if document else json_lines(data)
-    changes = _Changes([document] if document else [line.record for line in lines])
+    if document:
+        records = [document]
+        damage = Damage()
+    else:
+        lines, damage = json_lines(data)
+        records = [line.record for line in lines]
+    changes = _ChangeLog(records)
     if not any(isinstance(change, _Message | _Snapshot) for change in changes.all):
-        raise FoldlineError(f"{path} is no session of Gemini CLI: it holds no message of one.")
+        raise FoldlineError(NO_MESSAGES, path=path)
     about = changes.about
-    reader = _Reader(by_agent=about.get("kind") == "subagent")
-    if title := about.text("summary").strip():
+    reader = _GeminiReader(by_agent=about.get("kind") == "subagent")
+    title = about.text("summary").strip()
+    if title:
         reader.log.add(Title(title=title))
     for change in changes.all:
         reader.apply(change)
-    name, begun = about.text("sessionId") or path.stem, about.time("startTime")
-    return reader.log.session("gemini-cli", name, project_of(path), damage, reader.notes(), begun=begun)
+    name = about.text("sessionId") or path.stem
+    begun = about.time("startTime")
+    return reader.log.session(
+        "gemini-cli",
+        name,
+        project_of(path),
+        damage,
+        reader.notes(),
+        begun=begun,
+    )
 
 
 def project_of(path: Path) -> str:
-    """Return the project folder of a session, if a file names it."""
+    """Return the project folder of a session, or an empty string if no file contains it."""
     try:
         return bytes_in(path.parent.parent / _ROOT).decode().strip()
     except ValueError:
@@ -76,46 +115,52 @@ def project_of(path: Path) -> str:
 @dataclass
 class _Message:
     record: JsonObject
-    """As it was last written."""
-    is_target: bool = False
-    """Whether a rewind goes back to right before it."""
+    """The newest version of the message's record."""
 
 
-class _Rewind(NamedTuple):
+class _RewindTo(NamedTuple):
     identity: str
-    """Names the message to go back before; empty for the beginning."""
+    """The id of the first message that the rewind removes.
+
+    If it is empty, all messages are removed.
+    """
 
 
 class _Snapshot(NamedTuple):
-    """The whole conversation, listed again."""
+    """The complete conversation, which replaces the current one."""
 
     messages: list[JsonObject]
     at: datetime | None
 
 
-_Change = _Message | _Rewind | _Snapshot | JsonObject
-"""An object is a record of an unknown kind."""
+_Change = _Message | _RewindTo | _Snapshot | JsonObject
+"""A change to the conversation.
+
+A plain object is a record of unknown type.
+"""
 
 
-class _Changes:
-    """Gathers the changes of the conversation, and the facts about the session."""
+class _ChangeLog:
+    """Collects the changes to the conversation, and the session's metadata."""
 
     def __init__(self, records: Iterable[JsonObject]) -> None:
         self.all: list[_Change] = []
         self.about = JsonObject()
         self._messages: dict[str, _Message] = {}
-        """Those of the conversation at this point, by id."""
+        """The messages that are currently in the conversation, by id."""
         for record in records:
             self._read(record)
 
     def _read(self, record: JsonObject) -> None:
-        update, identity = record.object("$set"), record.text("id")
+        update = record.object("$set")
+        identity = record.text("id")
         history = contents_of(record, "history")
         if "$rewindTo" in record:
             self._rewind(record.text("$rewindTo"))
         elif update:
-            self._tell(update)
-            if messages := update.objects("messages"):
+            self._add_facts(update)
+            messages = update.objects("messages")
+            if messages:
                 self.all.append(_Snapshot(messages, update.time("lastUpdated")))
         elif history or is_content(record):
             self.all += map(_Message, history or [record])
@@ -127,23 +172,23 @@ class _Changes:
             if identity:
                 self._messages[identity] = change
         elif "sessionId" in record:
-            self._tell(record)
+            self._add_facts(record)
             for message in record.objects("messages"):
                 self._read(message)
         else:
             self.all.append(record)
 
-    def _tell(self, facts: JsonObject) -> None:
-        self.about |= {key: value for key, value in facts.items() if key != "messages"}
+    def _add_facts(self, facts: JsonObject) -> None:
+        self.about |= facts
+        self.about.pop("messages", None)
 
     def _rewind(self, identity: str) -> None:
         undone = list(self._messages)
         if identity in undone:
-            self._messages[identity].is_target = True
             undone = undone[undone.index(identity) :]
         else:
             identity = ""
-        self.all.append(_Rewind(identity))
+        self.all.append(_RewindTo(identity))
         for message in undone:
             del self._messages[message]
 
@@ -151,70 +196,82 @@ class _Changes:
 # --- entries ------------------------------------------------------------------------------------------
 
 
-class _Reader:
-    """Turns changes into entries."""
-
+class _GeminiReader:
     def __init__(self, *, by_agent: bool) -> None:
         self.log = Transcript("gemini")
         self._by_agent = by_agent
-        self._contents = Contents(self.log)
+        self._contents = ContentReader(self.log)
         self._conversation: list[JsonObject] = []
-        """The messages as Gemini CLI would list them now."""
-        self._checkpoints: dict[str, int] = {}
-        """By the id of a rewind's target: the checkpoint before it."""
+        """The messages that Gemini CLI currently considers part of the conversation."""
+        self._before: dict[str, int] = {}
+        """The newest entry before each message since the last snapshot, by message id."""
         self._entries: dict[str, list[int]] = {}
-        """By the id of a message: its entries, without results."""
+        """The indices of each message's entries, by message id.
+
+        Entries for tool results are not included.
+        """
         self._agents: dict[str, str] = {}
-        """By the id of a sub-agent that ran: the tool that started it."""
+        """The tools that started subagents, by subagent id."""
 
     def notes(self) -> list[str]:
         notes = [*self.log.notes()]
         if self._agents:
-            names = ", ".join(f"{tool} ({agent})" for agent, tool in self._agents.items())
-            notes.append(f"Left out: the steps of its sub-agents, which have files of their own: {names}.")
+            agents = ", ".join(
+                f"{tool} ({agent})" for agent, tool in self._agents.items()
+            )
+            notes.append(CHILDREN_LEFT_OUT.format(agents=agents))
         return [*notes, *sub_agent_note(self._by_agent)]
 
     def apply(self, change: _Change) -> None:
         match change:
             case _Message(record):
-                if change.is_target:
-                    self._checkpoints[record.text("id")] = self.log.checkpoint()
+                self._before[record.text("id")] = self.log.newest_index
                 self._conversation.append(record)
                 self._add(record)
-            case _Rewind(identity):
+            case _RewindTo(identity):
                 self._rewind(identity)
             case _Snapshot(messages, at):
                 self._conversation = messages
-                self._checkpoints.clear()
+                self._before.clear()
                 self._list_anew(at)
             case _:
                 self.log.add(self.log.unknown(change, ""))
 
     def _rewind(self, identity: str) -> None:
         ids = [message.text("id") for message in self._conversation]
-        del self._conversation[ids.index(identity) if identity in ids else 0 :]
+        place = ids.index(identity) if identity in ids else 0
+        del self._conversation[place:]
         if not self._conversation:
             self.log.add(Clear())
-        elif identity in self._checkpoints:
-            self.log.go_back_to(self._checkpoints[identity])
-        else:  # the conversation was listed again since
+        elif identity in self._before:
+            self.log.go_back_to(self._before[identity], None)
+        else:  # the conversation has been listed again in the meantime
             self._list_anew(None)
 
     def _list_anew(self, at: datetime | None) -> None:
         context: list[int | BaseMessage] = []
         for record in self._conversation:
-            messages = [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
-            results = [message for message in messages if isinstance(message, ToolResultMessage)]
-            texts = [message.text for message in messages if not isinstance(message, ToolResultMessage)]
-            indices = self._entries.get(record.text("id"))
-            if indices is not None and texts == [self.log.message(index).text for index in indices]:
+            messages = [
+                entry
+                for entry in self._entries_of(record)
+                if isinstance(entry, BaseMessage)
+            ]
+            results = [
+                message
+                for message in messages
+                if isinstance(message, ToolResultMessage)
+            ]
+            texts = [message.text for message in messages if message not in results]
+            indices = self._entries.get(record.text("id"), [])
+            if texts == [self.log.message(index).text for index in indices]:
                 context += [*indices, *results]
             else:
                 context += messages
         relist(self.log, context, at, strategy="gemini-cli")
 
     def _add(self, record: JsonObject) -> None:
-        at, identity = record.time("timestamp"), record.text("id")
+        at = record.time("timestamp")
+        identity = record.text("id")
         indices = self._entries.setdefault(identity, []) if identity else []
         for entry in self._entries_of(record):
             if isinstance(entry, ToolResultMessage):
@@ -239,51 +296,68 @@ class _Reader:
             case _:
                 return [self.log.unknown(record, record.kind)]
 
-    def _user(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
+    def _user(
+        self, record: JsonObject, pieces: Sequence[JsonObject]
+    ) -> Sequence[Entry]:
         text = _text_in(pieces)
         if text.lstrip().startswith(_COMMANDS):
             return [NoticeRecord(text=text)]
-        results, messages = self._results_in(record), self._contents.user_messages(pieces)
-        return [*results, *(map(by_program, messages) if self._by_agent else messages)]
+        results = self._results_in(record)
+        messages = self._contents.user_messages(pieces)
+        if self._by_agent:
+            messages = list(map(by_program, messages))
+        return [*results, *messages]
 
-    def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
+    def _answer(
+        self, record: JsonObject, pieces: Sequence[JsonObject]
+    ) -> Sequence[Entry]:
         runs = record.objects("toolCalls")
         calls = [JsonObject(functionCall=run) for run in runs]
+        content = self._contents.parts([*_without(pieces, runs), *calls])
         answer = AssistantMessage(
-            parts=(*_thinking(record), *self._contents.parts([*_without(pieces, runs), *calls])),
+            parts=(*_thinking(record), *content),
             model=record.text("model") or None,
             usage=_USAGE.read(record.get("tokens")),
         )
         return [answer, *self._results_in(record)]
 
     def _results_in(self, record: JsonObject) -> Sequence[ToolResultMessage]:
-        """Return the results in the content and of recorded calls."""
+        """Return the results in a message's content and in its recorded calls."""
         results = self._contents.results(record.pieces("content"))
         for run in record.objects("toolCalls"):
             results += self._results_of(run)
         return results
 
     def _results_of(self, run: JsonObject) -> Sequence[ToolResultMessage]:
-        """Return the result of a recorded call, if it ended.
+        """Return a recorded call's result.
 
-        Results of parallel calls may stand with it.
+        Returns an empty sequence if the call has not finished.
+
+        The record may also contain the results of parallel calls, which are ignored.
         """
-        call_id, name = run.text("id"), run.text("name")
+        call_id = run.text("id")
+        name = run.text("name")
         pieces = run.pieces("result")
-        if agent := run.text("agentId"):
+        agent = run.text("agentId")
+        if agent:
             self._agents[agent] = name
         responses = responses_in(pieces)
-        own = next((response for response in responses if response.get("id") == call_id), None)
+        own = next(
+            (response for response in responses if response.get("id") == call_id), None
+        )
         own = own or next(iter(responses), JsonObject())
         others = [piece for piece in pieces if "functionResponse" not in piece]
         if len(responses) > 1:
             others = []
         elif others and not responses and all("text" in piece for piece in others):
-            own, others = JsonObject(response=_text_in(others, "")), []
+            own = JsonObject(response=_text_in(others, ""))
+            others = []
         if not own and not others:
             return ()
         response = JsonObject({**own, "id": call_id, "name": name})
-        return self._contents.results([JsonObject(functionResponse=response), *others], run)
+        return self._contents.results(
+            [JsonObject(functionResponse=response), *others], run
+        )
 
 
 def _text_in(pieces: Iterable[JsonObject], between: str = "\n") -> str:
@@ -293,14 +367,19 @@ def _text_in(pieces: Iterable[JsonObject], between: str = "\n") -> str:
 def _thinking(record: JsonObject) -> list[Part]:
     parts: list[Part] = []
     for thought in record.objects("thoughts"):
-        subject, text = thought.text("subject"), thought.text("description")
-        if text or thought.get("subject"):
-            parts.append(ThinkingPart(text=f"**{subject}** {text}" if subject else text))
+        subject = thought.text("subject")
+        text = thought.text("description")
+        if subject:
+            text = f"**{subject}** {text}"
+        if text:
+            parts.append(ThinkingPart(text=text))
     return parts
 
 
-def _without(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
-    """Leave out the calls that are recorded as runs."""
+def _without(
+    pieces: Iterable[JsonObject], runs: Iterable[JsonObject]
+) -> list[JsonObject]:
+    """Return the pieces except the calls that are also recorded separately."""
     ids = {run.text("id") for run in runs}
     nameless = [(run.get("name"), run.get("args")) for run in runs]
     others: list[JsonObject] = []

@@ -1,17 +1,19 @@
-"""Reader for the sessions of kimi-cli (context and wire files) and of Kimi Code, its successor (wire files).
+"""Reader for sessions of kimi-cli and its successor Kimi Code.
 
-A context file is what the model sees. kimi-cli moves it aside, as `context_1.jsonl` and so on, before it
-compacts, rewinds or clears. A wire file holds events of the screen; that of Kimi Code is the session itself.
+A context file contains the messages that the model sees. Before kimi-cli compacts, rewinds or clears, it
+renames the file to `context_1.jsonl` and so on. A wire file contains events for the screen. Kimi Code writes
+only a wire file, which contains the whole session.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from foldline.files import is_file, is_folder, read_regular
 from foldline.formats.base import (
     ForeignChild,
     ForeignSession,
+    Json,
     JsonLine,
     JsonObject,
     child_in,
@@ -21,6 +23,7 @@ from foldline.formats.base import (
 )
 from foldline.formats.beside import SharedFiles
 from foldline.formats.parts import (
+    PROMPT_CHANGED,
     first_text,
     has_image,
     parts_of,
@@ -29,7 +32,7 @@ from foldline.formats.parts import (
     tool_call_parts,
     user_message,
 )
-from foldline.formats.readers.kimi_code.reader import CodeWire
+from foldline.formats.readers.kimi_code.reader import KimiCodeReader
 from foldline.formats.readers.kimi_code.results import result_of
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
@@ -40,34 +43,53 @@ from foldline.protocol import (
     DeveloperMessage,
     Entry,
     FoldlineError,
+    Part,
+    Revert,
     SystemMessage,
     TextPart,
     ToolResultMessage,
     Usage,
+    system_words,
 )
 from foldline.sequences import overlap, same_start
 
-from .beside import beside_kimi
-from .wire import Wire
+from .beside import beside_kimi, is_of_main_agent
+from .wire import KimiWireReader
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
-_CODE_TYPES = ("context.", "turn.", "config.", "profile.", "llm.", "tools.", "permission.")
-"""Beginnings of the types of Kimi Code's records, which mostly have a time."""
+_CODE_TYPES = (
+    "context.",
+    "turn.",
+    "config.",
+    "profile.",
+    "llm.",
+    "tools.",
+    "permission.",
+)
+"""Prefixes of the types of Kimi Code's records.
+
+Most of these records have a time.
+"""
 _CODE_RECORDS = (
     "config.update", "context.append_loop_event", "context.append_message", "context.apply_compaction",
     "llm.request", "llm.tools_snapshot", "profile.bind", "turn.prompt",
 )  # fmt: skip
-"""Types of records that only Kimi Code has."""
+"""Types of records that only occur in Kimi Code."""
 _NAMES = ("context.jsonl", "wire.jsonl")
-"""The file of a session, the fuller one first."""
+"""Names of a session's files, the more complete file first."""
 SUMMARY = "<system>Previous context has been compacted"
-"""How the message starts that holds the summary of a compaction."""
+"""Prefix of the message that contains the summary of a compaction."""
 _DMAIL = "<system>You just got a D-Mail"
 MACHINE = ("<system>", "<system-reminder>", "<notification", "<task-notification")
-"""Beginnings of the messages in the role user that the program wrote."""
+"""Prefixes of messages in the role "user" that the program itself wrote."""
 _FAILED = "<system>ERROR"
+NO_RECORDS = "{path} has no kimi-cli records: neither messages nor wire events."
+EARLIER_UNREADABLE = (
+    "{file}, an earlier state of the session, cannot be read ({reason})."
+)
+EARLIER_FILES = "The session begins in earlier files: {files}."
 _MEDIA_FOLLOWS = "Non-text parts are sent as a user message below."
-"""The end of a tool's result, in older files, whose image came as a user message."""
+"""The end of a tool result whose image follows as a user message, in older files."""
 
 
 def recognises(record: JsonObject) -> bool:
@@ -81,68 +103,96 @@ def _is_wire(record: JsonObject) -> bool:
 
 
 def _is_code_wire(record: JsonObject) -> bool:
-    return record.kind in _CODE_RECORDS or ("time" in record and record.kind.startswith(_CODE_TYPES))
+    return record.kind in _CODE_RECORDS or (
+        "time" in record and record.kind.startswith(_CODE_TYPES)
+    )
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session, with the earlier states of its context.
+    """Read a session, including earlier states of its context.
 
-    An index is the place of a record in its file; earlier states count before it, each with one more for its
-    end.
+    An index is the position of a record in its file. The records of earlier states come first, with one extra
+    index at the end of each state.
     """
     lines, damage = json_lines(data)
     records = [line.record for line in lines]
     if any(map(_is_code_wire, records)):
-        reader: CodeWire | Wire | _Context = CodeWire(lines)
+        reader: KimiCodeReader | KimiWireReader | _ContextReader = KimiCodeReader(lines)
     elif any(map(_is_wire, records)):
-        reader = Wire(lines)
+        reader = KimiWireReader(lines)
     elif any("role" in record for record in records):
-        reader = _Context(lines, path)
+        reader = _ContextReader(lines, path)
     else:
-        raise FoldlineError(f"{path} has no record of kimi-cli: neither messages nor events of a wire.")
-    log, name = reader.log, session_id_of(path)
-    starts = {record.text("subagentId"): record for record in records if "parentToolCallId" in record}
+        raise FoldlineError(NO_RECORDS, path=path)
+    log = reader.log
+    name = session_id_of(path)
+    starts = {
+        record.text("subagentId"): record
+        for record in records
+        if "parentToolCallId" in record
+    }
     log.add_children(_children(path, log, starts))
-    folders = (record.text("environmentDisclosure", "cwd") or record.text("cwd") for record in records)
-    cwd = first_text(folders) or beside_kimi(path, name, SharedFiles()).cwd
+    folders = (
+        record.text("environmentDisclosure", "cwd") or record.text("cwd")
+        for record in records
+    )
+    cwd = first_text(folders)
+    if not cwd:
+        cwd = beside_kimi(path, name, SharedFiles()).cwd
     return log.session("kimi-cli", name, cwd, damage, reader.notes())
 
 
 def session_id_of(path: Path) -> str:
-    """Return the name of the session's folder, or its file's."""
-    if path.parts[-3:-1] == ("agents", "main"):
+    """Return the session's id: the name of its folder or, for older sessions, of its file."""
+    if is_of_main_agent(path):
         return path.parents[2].name
-    return path.parent.name if path.stem in ("context", "wire") and path.parent.name else path.stem
+    has_folder = path.stem in ("context", "wire")
+    return (has_folder and path.parent.name) or path.stem
 
 
-def _children(path: Path, log: Transcript, starts: Mapping[str, JsonObject]) -> Iterator[ForeignChild]:
-    """Read the subagents. `starts` are records of Kimi Code 2."""
-    results = [entry for entry in log.in_order() if isinstance(entry, ToolResultMessage)]
+def _children(
+    path: Path, log: Transcript, starts: Mapping[str, JsonObject]
+) -> Iterator[ForeignChild]:
+    """Yield the subagents.
+
+    `starts` contains the records that Kimi Code 2 writes when subagents start, by subagent id.
+    """
+    results = [
+        entry for entry in log.in_order() if isinstance(entry, ToolResultMessage)
+    ]
     for name, file in _child_files(path).items():
-        if session := child_in(read, file):
+        session = child_in(read, file)
+        if session:
             about = starts.get(name) or object_in(file.with_name("meta.json"))
-            calls = (result.call_id for result in results if f"agent_id: {name}\n" in result.text)
+            mark = f"agent_id: {name}\n"
+            calls = (result.call_id for result in results if mark in result.text)
             call_id = about.text("parentToolCallId") or next(calls, "")
-            agent, title = about.first("subagent_type", "subagentName"), about.text("description")
+            agent = about.first("subagent_type", "subagentName")
+            title = about.text("description")
             yield child_of(session, name, agent=agent, title=title, call_id=call_id)
 
 
 def _child_files(path: Path) -> dict[str, Path]:
     """Return the files of the subagents, by id.
 
-    They are in folders below the session's, in Kimi Code beside that of the main agent; in older sessions, in
-    files beside the session's.
+    They are in folders below the session's folder or, in Kimi Code, next to the main agent's folder. For
+    older sessions, they are next to the session's file.
     """
     files: dict[str, Path] = {}
-    is_main = path.parts[-3:-1] == ("agents", "main")
-    folder = path.parents[1] if is_main else path.parent / "subagents"
+    folder = path.parents[1] if is_of_main_agent(path) else path.parent / "subagents"
     if path.name in _NAMES:
         for file in (*folder.glob("*/wire.jsonl"), *folder.glob("*/context.jsonl")):
-            if is_file(file) and file.parent.name != "main" and not file.parent.is_symlink():
-                files[file.parent.name] = file
+            agent_folder = file.parent
+            if (
+                is_file(file)
+                and agent_folder.name != "main"
+                and not agent_folder.is_symlink()
+            ):
+                files[agent_folder.name] = file
         files = dict(sorted(files.items()))
     if path.name == _NAMES[0]:
-        files |= {file.stem: file for file in sorted(path.parent.glob("context_sub_*.jsonl"))}
+        for file in sorted(path.parent.glob("context_sub_*.jsonl")):
+            files[file.stem] = file
     return files
 
 
@@ -152,77 +202,108 @@ def _child_files(path: Path) -> dict[str, Path]:
 def rotations(path: Path) -> list[Path]:
     """Return the earlier states of a context file, oldest first.
 
-    An earlier state has no earlier states. Files of sub-agents are numbered alike, after `_sub` or `_read`:
-    they are sessions of their own.
+    The files of subagents have similar numbers, after `_sub` or `_read`, but they are separate sessions.
     """
     if path.stem.endswith(("_sub", "_read")) or not is_folder(path.parent):
         return []
-    pattern = re.compile(re.escape(path.stem) + r"_([0-9]{1,9})" + re.escape(path.suffix))
-    matches = ((pattern.fullmatch(file.name), file) for file in path.parent.iterdir())
-    numbered = sorted((int(match[1]), file) for match, file in matches if match)
-    return [file for _, file in numbered if is_file(file)]
+    pattern = re.compile(
+        re.escape(path.stem) + r"_([0-9]{1,9})" + re.escape(path.suffix)
+    )
+    numbered: list[tuple[int, Path]] = []
+    for file in path.parent.iterdir():
+        match = pattern.fullmatch(file.name)
+        if match and is_file(file):
+            numbered.append((int(match[1]), file))
+    return [file for _, file in sorted(numbered)]
 
 
-class _Context:
-    """Turns the states of a context, one after the other, into one history.
+class _ContextReader:
+    """Combines the successive states of a context into one history.
 
-    A later state is a compaction of the one before (it opens with a summary), a rewind of it (it is the same
-    up to a checkpoint) or a fresh start.
+    A later state may be a compaction of the previous one, if it begins with a summary; a rewind of it, if
+    both are equal up to a checkpoint; or a fresh start.
     """
 
     def __init__(self, lines: list[JsonLine], path: Path) -> None:
         self.log = Transcript("kimi")
         self._notes: list[str] = []
         self._rows: list[JsonLine] = []
-        """The records of the state that is read. The position of each is its index."""
+        """The records of the current state.
+
+        The position of a record is its index.
+        """
         self._start = 0
-        """The index of the first record of the file."""
+        """The index of the file's first record."""
         self._tokens = 0
         self._is_estimate = False
-        """Whether the next count is kimi-cli's own estimate, as after a compaction."""
-        # The prompts of a sub-agent's file come from another agent: known by where kimi-cli keeps such files.
+        """Whether the next token count is kimi-cli's own estimate.
+
+        This is the case after a compaction.
+        """
+        # A subagent's file is recognised by its path. Its prompts were written by another agent.
         name = path.stem.rpartition("_")[0]
         self._by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
-        earlier = {file.name: state for file in rotations(path) if (state := self._earlier(file)) is not None}
+        earlier: dict[str, list[JsonLine]] = {}
+        for file in rotations(path):
+            state = self._earlier(file)
+            if state is not None:
+                earlier[file.name] = state
         states = [*earlier.values(), lines]
-        records = (line.record for state in states for line in state)
-        prompts = (record for record in records if record.role == "_system_prompt")
-        self._prompts = [prompt.get("content") for prompt in prompts]
-        """Each state repeats its own, and a view has only one: the last."""
+        self._prompts: list[Json] = []
+        """The system prompts of all states.
+
+        A view has only one, which is the last of these.
+        """
+        for state in states:
+            for line in state:
+                if line.record.role == "_system_prompt":
+                    self._prompts.append(line.record.get("content"))
         for state in states:
             self._read(state)
         self._notes += self.log.notes(("_system_prompt", "_usage"))
         if any(prompt != self._prompts[-1] for prompt in self._prompts):
-            self._notes.append("The system prompt changed: the last one stands for all.")
+            self._notes.append(PROMPT_CHANGED)
         if earlier:
-            self._notes.append(f"The session begins in its earlier states: {', '.join(earlier)}.")
+            self._notes.append(EARLIER_FILES.format(files=", ".join(earlier)))
 
     def notes(self) -> list[str]:
         return [*self._notes, *sub_agent_note(self._by_agent)]
 
     def _earlier(self, file: Path) -> list[JsonLine] | None:
-        """Read an earlier state; note its damage."""
+        """Read an earlier state, adding notes on problems.
+
+        Returns None if the file cannot be read.
+        """
         try:
             state, damage = json_lines(read_regular(file))
         except OSError as error:
-            self._notes.append(f"{file.name}, an earlier state, cannot be read ({error.strerror}).")
+            reason = system_words(error)
+            self._notes.append(EARLIER_UNREADABLE.format(file=file.name, reason=reason))
             return None
         if damage:
             self._notes.append(f"{file.name}: {damage}.")
         return state
 
     def _read(self, state: list[JsonLine]) -> None:
-        rows = [JsonLine(self._start + line.position, line.record) for line in state]
-        shared = self._continue(rows) if self.log.entries else 0
+        start = self._start
+        rows = [JsonLine(start + line.position, line.record) for line in state]
+        shared = 0
+        if self.log.entries:
+            shared = self._continue(rows)
         if not shared:
             self._tokens = 0
         for row in rows[shared:]:
             self._add(row)
-        self._start = rows[-1].position + 2 if rows else self._start + 1
+        last = rows[-1].position + 1 if rows else start
+        self._start = last + 1
 
     def _continue(self, rows: list[JsonLine]) -> int:
-        """Connect a state with the one before; count the records this covers."""
-        before, self._rows = self._rows, []
+        """Connect a state with the previous one.
+
+        Returns the number of the state's leading records that this has handled.
+        """
+        before = self._rows
+        self._rows = []
         records = [row.record for row in before]
         first = next(filter(_is_message, rows), None)
         if first and first.record not in records and _opens_with(first.record, SUMMARY):
@@ -234,7 +315,10 @@ class _Context:
         return self._go_back(rows, before, shared)
 
     def _compact(self, rows: list[JsonLine], place: int, before: list[JsonLine]) -> int:
-        """Add a compaction: the summary, then the newest earlier messages."""
+        """Add a compaction that keeps the newest earlier messages after the summary.
+
+        Returns the number of the state's leading records that this has handled.
+        """
         for row in rows[:place]:
             self._add(row)
         summary = rows[place]
@@ -243,101 +327,148 @@ class _Context:
         size = overlap([row.record for row in earlier], [row.record for row in later])
         kept = earlier[len(earlier) - size :]
         context = set(self.log.messages())
+
+        def indices(messages: Iterable[JsonLine]) -> list[int]:
+            return [row.position for row in messages if row.position in context]
+
         compaction = self.log.compaction(
             summary.position,
-            self.log.parts(summary.record.get("content")),
-            [row.position for row in kept if row.position in context],
-            ahead=[row.position for row in self._rows if row.position in context],
+            self.log.content(summary.record),
+            indices(kept),
+            ahead=indices(self._rows),
             strategy="kimi-cli",
             tokens_before=self._tokens,
         )
         self.log.put(summary.position, compaction)
         self._is_estimate = True
         self._rows += [summary, *kept]
-        return rows.index(later[size - 1] if size else summary) + 1
+        last_covered = later[size - 1] if size else summary
+        return rows.index(last_covered) + 1
 
-    def _go_back(self, rows: list[JsonLine], before: list[JsonLine], shared: int) -> int:
-        """Add a rewind to the last shared checkpoint, or a clear."""
+    def _go_back(
+        self, rows: list[JsonLine], before: list[JsonLine], shared: int
+    ) -> int:
+        """Add a rewind to the last shared checkpoint.
+
+        If the states share no checkpoint, add a clear instead.
+
+        Returns the number of the state's leading records that this has handled.
+        """
         summary = self.log.newest_summary()
         first = summary.index if summary else 0
-        opening = next((row.record for row in rows[shared:] if _is_message(row)), JsonObject())
-        is_rewind = _opens_with(opening, _DMAIL) or any(map(_is_message, rows[:shared]))
-        for place in reversed(range(min(shared + 1, len(before)))):
-            entry = self.log.entries[before[place].position]
-            if is_rewind and isinstance(entry, Checkpoint) and entry.index >= first:
+        index = self._start - 1
+        shared_rows = before[: shared + 1] if self._is_rewind(rows, shared) else []
+        for place, row in reversed([*enumerate(shared_rows)]):
+            entry = self.log.entries[row.position]
+            if isinstance(entry, Checkpoint) and entry.index >= first:
                 self._rows = before[:place]
-                self.log.go_back_to(entry.id, index=self._start - 1)
+                self.log.put(index, Revert(checkpoint=entry.id))
                 return place
-        self.log.put(self._start - 1, Clear())
+        self.log.put(index, Clear())
         return 0
+
+    def _is_rewind(self, rows: list[JsonLine], shared: int) -> bool:
+        """Return whether a state is a rewind of the previous one.
+
+        A rewind repeats messages, or contains a D-Mail.
+        """
+        if any(map(_is_message, rows[:shared])):
+            return True
+        opening = next(filter(_is_message, rows[shared:]), None)
+        return opening is not None and _opens_with(opening.record, _DMAIL)
 
     def _add(self, row: JsonLine) -> None:
         role = row.record.role
         if role == "_checkpoint":
-            self.log.checkpoint(index=row.position)
+            self.log.checkpoint(row.position)
         else:
-            self.log.put_record(row.position, self._entry(row.record, row.position), row.record, role)
+            self.log.put_record(
+                row.position, self._entry(row.record, row.position), row.record, role
+            )
         self._rows.append(row)
 
     def _entry(self, record: JsonObject, index: int) -> Entry | None:
-        content = record.get("content")
         match record.role:
             case "_system_prompt":
-                has_prompt = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
-                return None if has_prompt else SystemMessage(parts=self.log.parts(self._prompts[-1]))
+                if any(
+                    isinstance(entry, SystemMessage)
+                    for entry in self.log.entries.values()
+                ):
+                    return None
+                return SystemMessage(parts=self.log.parts(self._prompts[-1]))
             case "_usage":
                 self._count(record.count("token_count"))
                 return None
             case "assistant" | "user" if _opens_with(record, SUMMARY):
                 self._is_estimate = True
-                ahead, parts = self.log.messages(), self.log.parts(content)
-                return self.log.compaction(index, parts, (), ahead=ahead, strategy="kimi-cli")
+                ahead = self.log.messages()
+                parts = self.log.content(record)
+                return self.log.compaction(
+                    index, parts, (), ahead=ahead, strategy="kimi-cli"
+                )
             case "user":
                 return self._user(record)
             case "assistant":
                 thinking = thinking_parts(record.text("reasoning_content"))
                 calls = tool_call_parts(record.get("tool_calls"), index)
-                return AssistantMessage(parts=(*thinking, *self.log.parts(content), *calls))
+                return AssistantMessage(
+                    parts=(*thinking, *self.log.content(record), *calls)
+                )
             case "tool":
                 failed = record.flag("isError") or _opens_with(record, _FAILED)
-                parts = self.log.parts(content)
-                return result_of(record.text("tool_call_id"), parts, self.log, failed=failed)
+                parts = self.log.content(record)
+                return result_of(
+                    record.text("tool_call_id"), parts, self.log, failed=failed
+                )
             case "system":
-                return DeveloperMessage(parts=self.log.parts(content))
+                return DeveloperMessage(parts=self.log.content(record))
             case _:
                 return None
 
     def _user(self, record: JsonObject) -> BaseMessage:
-        parts = self.log.parts(record.get("content"))
+        parts = self.log.content(record)
         by_program = _opens_with(record, MACHINE)
         if has_image(parts) and (by_program or self._media_follows()):
             return user_message(parts, typed=False)
         if not by_program:
             return user_message(parts, typed=not self._by_agent)
-        return DeveloperMessage(parts=parts, origin="dmail" if _opens_with(record, _DMAIL) else "notice")
+        if _opens_with(record, _DMAIL):
+            return DeveloperMessage(parts=parts, origin="dmail")
+        return DeveloperMessage(parts=parts)
 
     def _media_follows(self) -> bool:
-        """Return whether the newest message announces an image."""
-        messages = (entry for entry in reversed(self.log.entries.values()) if isinstance(entry, BaseMessage))
-        newest = next(messages, None)
-        return isinstance(newest, ToolResultMessage) and _MEDIA_FOLLOWS in newest.text
+        """Return whether the newest message announces an image in the next message."""
+        for entry in reversed(self.log.entries.values()):
+            if isinstance(entry, BaseMessage):
+                return (
+                    isinstance(entry, ToolResultMessage)
+                    and _MEDIA_FOLLOWS in entry.text
+                )
+        return False
 
     def _count(self, tokens: int) -> None:
-        """Give a token count to the answer right before it.
+        """Set the usage of the answer that precedes a token count.
 
-        Older files count before the answer, too: what it grew by is the answer. Newer ones know the sum only,
-        which then stands as input.
+        Older files also contain a count before the answer, so the difference is the answer's output. Newer
+        files contain only the total, which is stored as input.
         """
-        before, self._tokens = self._tokens, tokens
-        is_estimate, self._is_estimate = self._is_estimate, False
+        before = self._tokens
+        self._tokens = tokens
+        is_estimate = self._is_estimate
+        self._is_estimate = False
         newest = next(reversed(self.log.entries), -1)
         answer = self.log.entries.get(newest)
-        if is_estimate or not isinstance(answer, AssistantMessage) or answer.usage or not tokens:
+        if (
+            is_estimate
+            or not isinstance(answer, AssistantMessage)
+            or answer.usage
+            or not tokens
+        ):
             return
+        output = 0
         counted_before = len(self._rows) > 1 and self._rows[-2].record.role == "_usage"
-        output = tokens - before if counted_before else 0
-        if not 0 <= output < tokens:
-            output = 0
+        if counted_before and 0 < before <= tokens:
+            output = tokens - before
         self.log.change(newest, usage=Usage(input=tokens - output, output=output))
 
 
@@ -346,5 +477,10 @@ def _is_message(row: JsonLine) -> bool:
 
 
 def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
-    parts = parts_of(record.get("content"), [])
-    return bool(parts) and isinstance(parts[0], TextPart) and parts[0].text.lstrip().startswith(start)
+    return parts_open_with(parts_of(record.get("content"), []), start)
+
+
+def parts_open_with(parts: Sequence[Part], start: str | tuple[str, ...]) -> bool:
+    """Return whether the first part is text that begins with one of these prefixes."""
+    first = next(iter(parts), None)
+    return isinstance(first, TextPart) and first.text.lstrip().startswith(start)

@@ -1,6 +1,9 @@
-"""kimi-cli's wire files: events of the screen, put together again. An index is the place of an event.
+"""Reads kimi-cli's wire files, which contain events for the screen.
 
-They hold no system prompt and no summaries: those are in the context file beside them.
+An index is the position of an event.
+
+Wire files contain neither the system prompt nor summaries. Both are in the context file next to the wire
+file.
 """
 
 from collections.abc import Sequence
@@ -21,24 +24,40 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.text.numbers import many
 
 _KEPT_BY_A_COMPACTION = 2
-"""How many prompts and answers kimi-cli keeps of its newest, with their results (`SimpleCompaction`)."""
+"""The number of newest prompts and answers that a compaction keeps, with their results.
+
+The value is that of kimi-cli's `SimpleCompaction`.
+"""
+WITHOUT_SUMMARIES = (
+    "A wire file has no summaries, so those of {compactions} are missing. "
+    "They are in the context file next to it."
+)
 _CONTENT = ("TextPart", "ThinkPart", "ImageURLPart", "ContentPart")
-_STEP_ENDS = ("StepBegin", "TurnBegin", "SteerInput", "StepInterrupted", "CompactionBegin")
+_STEP_ENDS = (
+    "StepBegin",
+    "TurnBegin",
+    "SteerInput",
+    "StepInterrupted",
+    "CompactionBegin",
+)
 _SILENT = (
     "Approval", "Btw", "ContentPart", "ImageURLPart", "TextPart", "ThinkPart", "Compaction", "Hook", "MCP",
     "Notification", "PlanDisplay", "Question", "StatusUpdate", "Step", "Subagent", "ToolCall", "Turn",
     "metadata",
 )  # fmt: skip
-"""Beginnings of the kinds of events that tell the model nothing, or that are pieces of an answer."""
+"""Prefixes of types of events that are not sent to the model, or are pieces of an answer."""
 _USAGE = UsageFields(
-    ("input_other", "input_cache_read", "input_cache_creation"), ("output",), cached="input_cache_read"
+    ("input_other", "input_cache_read", "input_cache_creation"),
+    ("output",),
+    cached="input_cache_read",
 )
 
 
-class Wire:
-    """Turns the events of a wire file into entries."""
+class KimiWireReader:
+    """Converts the events of a wire file to entries."""
 
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self.log = Transcript("kimi")
@@ -53,15 +72,19 @@ class Wire:
                 entry = self._answer(steps[line.position])
                 is_timed = is_timed and event.kind == "StepBegin"
             at = line.record.time("timestamp", unit=1) if is_timed else None
-            self.log.put_record(line.position, entry, line.record, event.kind or line.record.kind, at)
+            self.log.put_record(
+                line.position,
+                entry,
+                line.record,
+                event.kind or line.record.kind,
+                at,
+            )
 
     def notes(self) -> list[str]:
         notes = [*self.log.notes(_SILENT)]
         if self._compactions:
-            notes.append(
-                f"A wire file has no summaries: what {self._compactions} compactions wrote is missing here. "
-                "The context file beside it has it."
-            )
+            compactions = many(self._compactions, "compaction")
+            notes.append(WITHOUT_SUMMARIES.format(compactions=compactions))
         return notes
 
     def _entry(self, kind: str, payload: JsonObject, position: int) -> Entry | None:
@@ -77,12 +100,10 @@ class Wire:
             case "CompactionEnd" if self._is_compacting:
                 self._is_compacting = False
                 return self._compaction(position)
-            case _:
-                pass
         return None
 
     def _answer(self, step: Sequence[JsonLine]) -> AssistantMessage:
-        """Build an answer from the events of its step."""
+        """Assemble an answer from the events of its step."""
         parts: list[Part] = []
         usage = None
         for line in step:
@@ -101,7 +122,8 @@ class Wire:
 
     def _tool_result(self, payload: JsonObject) -> BaseMessage:
         value = payload.object("return_value") or payload.object("result")
-        message, failed = value.text("message"), value.flag("is_error")
+        message = value.text("message")
+        failed = value.flag("is_error")
         parts = self.log.parts(value.get("output"))
         if message:
             error = "ERROR: " if failed else ""
@@ -112,14 +134,20 @@ class Wire:
         """Return a compaction that keeps the newest prompts and answers."""
         self._compactions += 1
         messages = self.log.messages()
-        is_result = [isinstance(self.log.entries[index], ToolResultMessage) for index in messages]
+        is_result = [
+            isinstance(self.log.entries[index], ToolResultMessage) for index in messages
+        ]
         starts = [place for place, result in enumerate(is_result) if not result]
-        first = starts[-_KEPT_BY_A_COMPACTION] if len(starts) >= _KEPT_BY_A_COMPACTION else 0
+        first = (
+            starts[-_KEPT_BY_A_COMPACTION]
+            if len(starts) >= _KEPT_BY_A_COMPACTION
+            else 0
+        )
         return self.log.compaction(position, (), messages[first:], strategy="kimi-cli")
 
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
-    """Return the events of each step, by its first position."""
+    """Return each step's events, by the position of the first event."""
     steps: dict[int, list[JsonLine]] = {}
     step: list[JsonLine] | None = None
     for line in lines:
@@ -134,7 +162,7 @@ def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
 
 
 def _append(parts: list[Part], piece: Part | str) -> None:
-    """Add a part, or continue the last part."""
+    """Add a part, or append a piece of text or arguments to the last part."""
     match parts[-1] if parts else None, piece:
         case ToolCallPart() as call, str():
             arguments = call.arguments.removeprefix("{}") + piece
@@ -142,7 +170,9 @@ def _append(parts: list[Part], piece: Part | str) -> None:
         case TextPart() as last, TextPart():
             parts[-1] = TextPart(text=last.text + piece.text)
         case ThinkingPart(signature=None) as last, ThinkingPart():
-            parts[-1] = ThinkingPart(text=last.text + piece.text, signature=piece.signature)
+            parts[-1] = ThinkingPart(
+                text=last.text + piece.text, signature=piece.signature
+            )
         case _, str():
             pass
         case _:

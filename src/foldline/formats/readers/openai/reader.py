@@ -1,14 +1,21 @@
-"""Reader for OpenAI chat messages: a list, an object with `messages`, or one message a line.
+"""Reader for OpenAI chat messages.
 
-The trajectories of mini-swe-agent are such an object, with more in `extra`; so is the output of
-`foldline view --json`.
+A file is a list, an object with `messages`, or one message per line. Objects with `messages` are written by
+`foldline view --json` and by mini-swe-agent, whose trajectories contain further data in `extra`.
 """
 
 import re
 from collections.abc import Sequence
+from itertools import starmap
 from pathlib import Path
 
-from foldline.formats.base import ForeignSession, JsonLine, JsonObject, json_lines, parse_document
+from foldline.formats.base import (
+    ForeignSession,
+    JsonLine,
+    JsonObject,
+    json_lines,
+    parse_document,
+)
 from foldline.formats.parts import (
     UsageFields,
     call_part,
@@ -35,11 +42,20 @@ from foldline.protocol import (
     UserMessage,
 )
 
+_CONTENT_FIELDS = frozenset({"content", "tool_calls", "function_call"})
+NO_MESSAGES = (
+    "{path} has no OpenAI chat messages: nothing in it has both a role and content."
+)
+SEVERAL_CHATS = "The file has {count} chats, one per line. Only the first was read."
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_NOTE_OPEN, _NOTE_CLOSE = "<system-note>\n", "\n</system-note>"
+_NOTE_OPEN = "<system-note>\n"
+_NOTE_CLOSE = "\n</system-note>"
 _CLOSES_NOTE = re.compile(r"<\s*+/\s*+system-note", re.IGNORECASE)
 _DEFUSED_NOTE = re.compile(r"<\\(?=\s*+/\s*+system-note)", re.IGNORECASE)
-"""What Foldline puts around machine text in the role user (`llm/dialect.py`)."""
+"""Matches a closing tag that is escaped inside a note.
+
+Foldline encloses machine text in such notes when it sends the text in the role "user" (`llm/dialect.py`).
+"""
 _USAGE = UsageFields(
     input=("prompt_tokens|input_tokens",),
     output=("completion_tokens|output_tokens",),
@@ -49,69 +65,94 @@ _USAGE = UsageFields(
 
 
 def recognises(records: Sequence[JsonObject]) -> bool:
-    return any(any(map(_is_message, (record, *record.objects("messages")))) for record in records)
+    return any(
+        any(map(_is_message, (record, *record.objects("messages"))))
+        for record in records
+    )
 
 
 def _is_message(record: JsonObject) -> bool:
-    return record.role in _ROLES and not {"content", "tool_calls", "function_call"}.isdisjoint(record)
+    return record.role in _ROLES and not _CONTENT_FIELDS.isdisjoint(record)
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a chat. An index is the place of a message."""
+    """Read a chat. Its indices are the positions of messages."""
     document = parse_document(data, "messages")
     if document is not None and not _is_message(document):
-        chats, damage = [document], Damage()
+        chats = [document]
+        damage = Damage()
     else:
         lines, damage = json_lines(data)
-        chats = [line.record for line in lines if isinstance(line.record.get("messages"), list)]
-    about = chats[0] if chats else JsonObject()
+        chats = [
+            line.record
+            for line in lines
+            if isinstance(line.record.get("messages"), list)
+        ]
+    about = JsonObject()
     if chats:
-        lines = [JsonLine(place, message) for place, message in enumerate(about.objects("messages"))]
+        about = chats[0]
+        lines = list(starmap(JsonLine, enumerate(about.objects("messages"))))
     if not any(_is_message(line.record) for line in lines):
-        raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
-    reader = _Reader(about)
+        raise FoldlineError(NO_MESSAGES, path=path)
+    reader = _OpenAIReader(about)
     for line in lines:
         reader.read(line.record, line.position)
     notes = [*reader.log.notes(("exit",))]
     if len(chats) > 1:
-        notes.insert(0, f"Of {len(chats)} chats, one a line, the first was read.")
-    name, cwd = about.text("instance_id") or path.stem, about.text("info", "config", "environment", "cwd")
+        notes.insert(0, SEVERAL_CHATS.format(count=len(chats)))
+    name = about.text("instance_id") or path.stem
+    cwd = about.text("info", "config", "environment", "cwd")
     return reader.log.session("openai", name, cwd, damage, notes)
 
 
-class _Reader:
-    """Turns messages into entries."""
-
+class _OpenAIReader:
     def __init__(self, about: JsonObject) -> None:
         self.log = Transcript("openai")
-        self._is_trajectory = "trajectory_format" in about or "model_stats" in about.object("info")
-        """Whether a program wrote the messages of the role user, but for the first."""
-        items = enumerate(about.objects("items"))
-        self._summaries = {place for place, item in items if item.get("kind") == "summary"}
-        """The leading messages that are summaries, by the items of a `foldline view`.
+        self._is_trajectory = (
+            "trajectory_format" in about or "model_stats" in about.object("info")
+        )
+        """Whether only the first user message was typed.
 
-        Items and messages go side by side only up to the first tool result with an image: enough, as a view
-        starts with its summaries.
+        A program wrote the others.
+        """
+        items = enumerate(about.objects("items"))
+        self._summaries = {
+            place for place, item in items if item.get("kind") == "summary"
+        }
+        """Positions of leading messages that are summaries.
+
+        They are taken from the `items` that `foldline view` writes.
+
+        Items and messages have the same positions only up to the first tool result with an image. This is
+        enough, because summaries are at the start of a view.
         """
         self._is_leading = True
         self._users = 0
         self._unanswered: list[ToolCallPart] = []
-        """The calls of the newest answer that have no result yet."""
+        """The newest answer's calls that have no results yet."""
 
     def read(self, message: JsonObject, position: int) -> None:
         at = message.time("extra", "timestamp", unit=1)
-        self.log.put_record(position, self._entry(message, position), message, message.role, at)
+        self.log.put_record(
+            position,
+            self._entry(message, position),
+            message,
+            message.role,
+            at,
+        )
         if message.role not in ("system", "developer") or position in self._summaries:
             self._is_leading = False
 
     def _entry(self, message: JsonObject, position: int) -> Entry | None:
         match message.role:
             case "system" | "developer":
-                parts = self.log.parts(message.get("content"))
+                parts = self.log.content(message)
                 if not self._is_leading:
                     return DeveloperMessage(parts=parts)
                 if position in self._summaries:
-                    return self.log.compaction(position, parts, self.log.messages(), strategy="openai")
+                    return self.log.compaction(
+                        position, parts, self.log.messages(), strategy="openai"
+                    )
                 return SystemMessage(parts=parts)
             case "user":
                 return self._user(message)
@@ -126,22 +167,28 @@ class _Reader:
                 return None
 
     def _user(self, message: JsonObject) -> UserMessage:
-        parts = self.log.parts(message.get("content"))
+        parts = self.log.content(message)
         bare = [_without_note(part) for part in parts]
         self._users += 1
         if any(isinstance(part, TextPart) for part in parts) and None not in bare:
             return user_message(tuple(filter(None, bare)), typed=False)
         by_user = message.text("extra", "interrupt_type").startswith("User")
-        return user_message(parts, typed=by_user or self._users == 1 or not self._is_trajectory)
+        return user_message(
+            parts, typed=by_user or self._users == 1 or not self._is_trajectory
+        )
 
     def _assistant(self, message: JsonObject, position: int) -> AssistantMessage:
         thinking = thinking_parts(message.first("reasoning_content", "reasoning"))
         calls = tool_call_parts(message.get("tool_calls"), position)
         legacy = message.object("function_call")
         if legacy and not calls:
-            calls = (call_part(f"call_{position}", legacy.text("name"), legacy.get("arguments")),)
+            calls = (
+                call_part(
+                    f"call_{position}", legacy.text("name"), legacy.get("arguments")
+                ),
+            )
         self._unanswered = list(calls)
-        content = self.log.parts(message.get("content")) or self.log.parts(message.get("refusal"))
+        content = self.log.content(message) or self.log.parts(message.get("refusal"))
         response = message.object("extra", "response")
         choice = next(iter(response.objects("choices")), JsonObject())
         return AssistantMessage(
@@ -152,8 +199,9 @@ class _Reader:
         )
 
     def _tool_result(self, message: JsonObject) -> ToolResultMessage | UserMessage:
-        """Return a result; without its call, a message."""
-        parts, name = self.log.parts(message.get("content")), message.first("tool_name", "name")
+        """Return a tool result or, if its call is unknown, a user message."""
+        parts = self.log.content(message)
+        name = message.first("tool_name", "name")
         call = self._call_of(message.text("tool_call_id"), name)
         if call is None:
             return user_message(parts, typed=False)
@@ -161,10 +209,19 @@ class _Reader:
         failed = isinstance(code, int) and code != 0
         text = message.text("extra", "raw_output") or text_in(parts)
         brief = f"exit {code}" if failed else line_count(text)
-        return tool_result(call.call_id, call.name or name, parts, failed=failed, brief=brief)
+        return tool_result(
+            call.call_id,
+            call.name or name,
+            parts,
+            failed=failed,
+            brief=brief,
+        )
 
     def _call_of(self, call_id: str, name: str) -> ToolCallPart | None:
-        """Return the call of a result: by id, or (Ollama) by name."""
+        """Return the call that a result belongs to.
+
+        It is found by its id or, for Ollama, by its name.
+        """
         call = self.log.calls.get(call_id)
         if call is None and not call_id:
             named = (call for call in self._unanswered if call.name == name)
@@ -175,7 +232,10 @@ class _Reader:
 
 
 def _without_note(part: Part) -> Part | None:
-    """Remove the mark around machine text; return None without a mark."""
+    """Return the part without the note's tags around machine text.
+
+    Returns None for text without these tags.
+    """
     if not isinstance(part, TextPart):
         return part
     if not (part.text.startswith(_NOTE_OPEN) and part.text.endswith(_NOTE_CLOSE)):

@@ -1,4 +1,7 @@
-"""The messages of opencode: their parts as the model gets them, the steps of answers, and summaries."""
+"""Converts opencode's messages to parts, as sent to the model.
+
+Also divides answers into steps, and recognises summaries.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,15 +12,18 @@ from foldline.protocol import ImagePart, Part, TextPart
 from .tools import IMAGE
 
 ASKED_TO_COMPACT = "What did we do so far?\n\n"
-"""The model reads this before a summary."""
+"""The text that the model sees before a summary.
+
+It takes the place of the compaction request.
+"""
 _RAN_A_SUBTASK = "The following tool was executed by the user"
-"""The model reads this in place of a request for a subtask."""
+"""The text that the model sees in place of a request for a subtask."""
 _ALSO_AS_TEXT = ("text/plain", "application/x-directory")
-"""Types of attached files whose text is also in the message."""
+"""Types of attached files whose text is also included in the message."""
 
 
 def completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
-    """Return the ids of answered requests to compact."""
+    """Return the ids of the compaction requests that have been answered."""
     requested: set[str] = set()
     answered: set[str] = set()
     for message in messages:
@@ -30,12 +36,16 @@ def completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
 
 
 def is_summary(info: JsonObject) -> bool:
-    """Return whether an answer is a finished summary."""
+    """Return whether an answer is a complete summary."""
     is_finished = info.get("finish") and not info.get("error")
-    return info.get("role") == "assistant" and info.flag("summary") and bool(is_finished)
+    return (
+        info.get("role") == "assistant" and info.flag("summary") and bool(is_finished)
+    )
 
 
-def user_parts(pieces: Iterable[JsonObject], left_out: list[str]) -> Iterator[tuple[str, Part]]:
+def user_parts(
+    pieces: Iterable[JsonObject], left_out: list[str]
+) -> Iterator[tuple[str, Part]]:
     """Yield the parts of a user message, each with its author."""
     for piece in pieces:
         part = _user_part(piece)
@@ -46,7 +56,10 @@ def user_parts(pieces: Iterable[JsonObject], left_out: list[str]) -> Iterator[tu
 
 
 def _user_part(piece: JsonObject) -> Part | None:
-    """Return a part of a user message as sent."""
+    """Convert a part of a user message to the form in which it was sent.
+
+    Returns None if it was not sent.
+    """
     match piece.kind:
         case "text" if piece.text("text"):
             return TextPart(text=piece.text("text"))
@@ -61,7 +74,10 @@ def _user_part(piece: JsonObject) -> Part | None:
 
 
 def _author(piece: JsonObject, part: Part) -> str:
-    """Return the author: `typed`, `machine`, or `ignored` if not sent."""
+    """Return a part's author.
+
+    This is `typed` or `machine`, or `ignored` if the part is not sent.
+    """
     if piece.kind == "text" and piece.flag("ignored"):
         return "ignored"
     is_text = piece.kind == "text" and not piece.flag("synthetic")
@@ -69,6 +85,7 @@ def _author(piece: JsonObject, part: Part) -> str:
 
 
 def steps_of(parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
+    """Split an answer's parts into steps. Each step was one request."""
     steps: list[list[JsonObject]] = [[]]
     for part in parts:
         if part.kind == "step-start" and steps[-1]:

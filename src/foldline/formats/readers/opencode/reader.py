@@ -1,6 +1,7 @@
-"""Reader for the sessions of opencode: documents of `opencode export`, and stored ones (`store.py`).
+"""Reader for opencode's sessions.
 
-An index counts entries: a message of opencode may be several of ours.
+It reads documents written by `opencode export`, and sessions in opencode's own store (`store.py`). Indices
+count entries, because one opencode message may become several entries.
 """
 
 import re
@@ -9,8 +10,21 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from foldline.formats.base import ForeignChild, ForeignSession, JsonObject, child_of, parse_object
-from foldline.formats.parts import UsageFields, by_voice, kind_of, of_kind, stop_reason, text_in
+from foldline.formats.base import (
+    ForeignChild,
+    ForeignSession,
+    JsonObject,
+    child_of,
+    parse_object,
+)
+from foldline.formats.parts import (
+    UsageFields,
+    by_voice,
+    kind_of,
+    of_kind,
+    stop_reason,
+    text_in,
+)
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -27,6 +41,7 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+from foldline.text.numbers import many
 
 from .messages import (
     ASKED_TO_COMPACT,
@@ -47,19 +62,35 @@ from .store import (
 from .tools import call_in, result_in, with_patched_files
 
 HIDDEN = "[Old tool result content cleared]"
-"""The model sees this in place of a hidden output."""
+"""The text that the model sees in place of a hidden output."""
 _NO_SUMMARY = "(opencode wrote no summary)"
 _ABORTED = "MessageAbortedError"
 _DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 _SUBAGENT_TITLE = re.compile(r" \(@[\w-]+ subagent\)$")
 _USAGE = UsageFields(
-    input=("input", "cache.read", "cache.write"), output=("output", "reasoning"), cached="cache.read"
+    input=("input", "cache.read", "cache.write"),
+    output=("output", "reasoning"),
+    cached="cache.read",
 )
-"""opencode counts cached input and reasoning apart."""
+"""Field names for opencode's usage.
+
+Its `input` and `output` exclude cached input and reasoning.
+"""
+BYTES_REPLACED = "Some bytes in the file are not valid UTF-8 and were replaced."
+NOT_COMPLETE = "{path} is not complete JSON. Export the session from opencode again."
+NOT_OPENCODE = "{path} is not an opencode session: it has no `info`, or no messages with info and parts."
+NEWEST_READ = (
+    "The database has {count} sessions, and the newest, {id}, was read. "
+    "Run `foldline sessions --from opencode --all` to list them."
+)
+NO_SESSIONS = "{path} has no opencode sessions."
+MESSAGES_LEFT_OUT = "Left out: {messages} without info and parts."
+OF_SUBAGENT = "This is a subagent of the session {parent}."
+FAILED_ANSWERS = "Not in the view: failed answers that opencode left out of later requests ({count})."
 
 
 def recognises(document: JsonObject) -> bool:
-    """Return whether this is an exported or a stored session."""
+    """Return whether this is an exported or stored session."""
     if is_session_info(document):
         return True
     messages = document.get("messages")
@@ -75,33 +106,31 @@ def _is_message(value: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Return an opencode session.
+    """Read an opencode session.
 
     Raises:
-        FoldlineError: the file is not a whole JSON document, or not such a session.
+        FoldlineError: the file is not a complete JSON document, or is not an opencode session.
     """
     notes: list[str] = []
     document = parse_object(data)
     if document is None:
         document = parse_object(data.decode(errors="replace").encode())
-        notes.append("Some bytes of the file are no UTF-8 text: each became a replacement character.")
+        notes.append(BYTES_REPLACED)
     if document is None:
-        raise FoldlineError(f"{path} is not JSON from end to end: export the session from opencode again.")
+        raise FoldlineError(NOT_COMPLETE, path=path)
     if is_session_info(document):
         stored = list(stored_in_files(path.parent.parent.parent))
         return _from_store(exported_files(document, path), path, stored)
     if not recognises(document):
-        raise FoldlineError(
-            f"{path} is no session of opencode: it has no `info` beside messages with info and parts."
-        )
+        raise FoldlineError(NOT_OPENCODE, path=path)
     return _session(document, path, notes)
 
 
 def read_opencode_database(path: Path, session: str) -> ForeignSession:
-    """Return a session of the database, by default the newest.
+    """Read a session from the database. By default, this is the newest one.
 
     Raises:
-        FoldlineError: there is no such session, or the database cannot be read.
+        FoldlineError: the session does not exist, or the database cannot be read.
     """
     stored = stored_in_database(path)
     if session:
@@ -111,29 +140,29 @@ def read_opencode_database(path: Path, session: str) -> ForeignSession:
     count = sum(not one.parent for one in stored)
     if count == 1:
         return foreign
-    note = (
-        f"Of its {count} sessions, {newest.id} was read, the newest: "
-        "`foldline sessions --from opencode --all` lists them."
-    )
+    note = NEWEST_READ.format(count=count, id=newest.id)
     return replace(foreign, notes=(note, *foreign.notes))
 
 
 def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
-    """Return the newest session that is not a subagent's.
+    """Return the newest session that does not belong to a subagent.
 
     Raises:
-        FoldlineError: there is none.
+        FoldlineError: there is no such session.
     """
     sessions = [session for session in stored if not session.parent]
     if not sessions:
-        raise FoldlineError(f"{path} holds no session of opencode.")
+        raise FoldlineError(NO_SESSIONS, path=path)
     return max(sessions, key=lambda session: session.updated)
 
 
 def _from_store(
-    document: JsonObject, path: Path, stored: Sequence[StoredSession], ancestors: tuple[str, ...] = ()
+    document: JsonObject,
+    path: Path,
+    stored: Sequence[StoredSession],
+    ancestors: tuple[str, ...] = (),
 ) -> ForeignSession:
-    """Return a stored session, with its subagents at all depths."""
+    """Read a stored session, with its subagents at all depths."""
     session_id = document.text("info", "id")
     lineage = (*ancestors, session_id)
     tasks = _tasks(document)
@@ -153,25 +182,30 @@ def _from_store(
 
 
 def _tasks(document: JsonObject) -> dict[str, JsonObject]:
-    """Return the calls that started subagents, by session id."""
+    """Return the calls that started subagents, by the subagents' session ids."""
     tasks: dict[str, JsonObject] = {}
     for message in document.objects("messages"):
         for part in message.objects("parts"):
-            session_id = part.object("state", "metadata").first("sessionId", "sessionID")
+            session_id = part.object("state", "metadata").first(
+                "sessionId", "sessionID"
+            )
             if session_id:
                 tasks[session_id] = part
     return tasks
 
 
 def _session(
-    document: JsonObject, path: Path, notes: list[str], children: Iterable[ForeignChild] = ()
+    document: JsonObject,
+    path: Path,
+    notes: list[str],
+    children: Iterable[ForeignChild] = (),
 ) -> ForeignSession:
     info = document.object("info")
     items = document.objects("messages")
     messages = [item for item in items if _is_message(item)]
     log = Transcript("opencode")
     log.add_children(children)
-    reader = _Reader(log, completed_compactions(items), info.object("revert"))
+    reader = _OpencodeReader(log, completed_compactions(items), info.object("revert"))
     title = info.text("title")
     if title.strip() and not _DEFAULT_TITLE.match(title):
         log.add(Title(title=title))
@@ -179,41 +213,52 @@ def _session(
         reader.read(message.object("info"), message.objects("parts"))
     reader.finish()
     if len(messages) < len(items):
-        notes.append(f"Messages without info and parts, left out: {len(items) - len(messages)}.")
+        left_out = many(len(items) - len(messages), "message")
+        notes.append(MESSAGES_LEFT_OUT.format(messages=left_out))
     if info.text("parentID"):
-        notes.append(f"It is a sub-session of {info.text('parentID')}.")
+        notes.append(OF_SUBAGENT.format(parent=info.text("parentID")))
     notes += log.notes()
     if reader.failed:
-        notes.append(
-            f"Failed answers that opencode never sent again, dropped from the view: {reader.failed}."
-        )
+        notes.append(FAILED_ANSWERS.format(count=reader.failed))
     session_id = info.text("id") or path.stem
     begun = info.time("time", "created")
-    return log.session("opencode", session_id, info.text("directory"), Damage(), notes, begun=begun)
+    return log.session(
+        "opencode",
+        session_id,
+        info.text("directory"),
+        Damage(),
+        notes,
+        begun=begun,
+    )
 
 
 # --- messages ---------------------------------------------------------------------------------------
 
 
-class _Reader:
-    def __init__(self, log: Transcript, completed: set[str], revert: JsonObject) -> None:
+class _OpencodeReader:
+    def __init__(
+        self, log: Transcript, completed: set[str], revert: JsonObject
+    ) -> None:
         self.failed = 0
         self._log = log
         self._completed = completed
-        """The ids of the requests to compact that a summary answers."""
+        """The ids of the compaction requests that were answered by a summary."""
         self._revert = revert
-        """The message, and maybe a part of it, at which everything after it was taken back."""
-        self._checkpoint: int | None = None
-        """The checkpoint before that message."""
+        """The message or message part at which the reverted part of the session begins."""
+        self._before_revert: int | None = None
+        """The newest entry before the message in `_revert`."""
         self._model: ModelChange | None = None
         self._starts: dict[str, int] = {}
-        """The first entry of each message."""
+        """The index of each message's first entry."""
         self._requests: dict[str, JsonObject] = {}
-        """The requests to compact, by message."""
+        """The compaction requests, by message id."""
         self._hiding: dict[int, int] = {}
-        """The times at which results in the context will be hidden, by index."""
+        """The times at which results in the context will be hidden, by the results' indices.
+
+        Each is removed when the reader reaches that time.
+        """
         self._unsent: set[int] = set()
-        """Failed answers, which are never sent again."""
+        """The indices of failed answers, which later requests do not contain."""
         self._size = 0
 
     def read(self, info: JsonObject, parts: Sequence[JsonObject]) -> None:
@@ -223,7 +268,7 @@ class _Reader:
         self._hide([index for index, time in self._hiding.items() if time <= now], at)
         in_part = self._revert.get("partID") and info.get("role") == "assistant"
         if message_id and message_id == self._revert.get("messageID") and not in_part:
-            self._add_checkpoint(at)
+            self._begin_reverted()
         if message_id:
             self._starts.setdefault(message_id, len(self._log.entries))
         match info.get("role"):
@@ -237,24 +282,30 @@ class _Reader:
                 self._log.left_out += map(kind_of, parts)
 
     def _is_compaction(self, info: JsonObject) -> bool:
-        """Return whether an answer is a summary of this session.
+        """Return whether an answer summarises this session.
 
-        Older versions have no request for it.
+        In older versions, a summary has no compaction request.
         """
         parent = info.text("parentID")
-        return is_summary(info) and (parent in self._completed or parent not in self._starts)
+        return is_summary(info) and (
+            parent in self._completed or parent not in self._starts
+        )
 
     def finish(self) -> None:
         entries = self._log.in_order()
         at = entries[-1].at if entries else None
         self._hide([*self._hiding], at)
-        if self._checkpoint is not None:
-            self._log.go_back_to(self._checkpoint, at)
+        if self._before_revert is not None:
+            self._log.go_back_to(self._before_revert, at)
 
-    def _user(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add a user message, and the program's text in it."""
+    def _user(
+        self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None
+    ) -> None:
+        """Add a user message, and the program's text that it contains."""
         name = info.text("model", "modelID")
-        model = ModelChange(model=name, provider=info.text("model", "providerID") or None)
+        model = ModelChange(
+            model=name, provider=info.text("model", "providerID") or None
+        )
         if name and model != self._model:
             self._model = model
             self._log.add(model, at)
@@ -269,15 +320,22 @@ class _Reader:
                 origin = "typed" if author == "typed" else "machine"
                 self._log.add(UserMessage(origin=origin, parts=its_parts), at)
 
-    def _assistant(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add an answer for each step, and drop failed ones."""
+    def _assistant(
+        self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None
+    ) -> None:
+        """Add an answer for each step.
+
+        A failed answer is dropped from the context.
+        """
         first = len(self._log.entries)
         steps = steps_of(parts)
         error = info.object("error")
         is_aborted = error.get("name") == _ABORTED
         for step in steps:
-            if self._revert.get("partID") in [part.get("id") for part in step if part.get("id")]:
-                self._add_checkpoint(at)
+            if self._revert.get("partID") in [
+                part.get("id") for part in step if part.get("id")
+            ]:
+                self._begin_reverted()
             finish = [*of_kind(step, "step-finish"), JsonObject()][0]
             final = info if len(steps) == 1 else JsonObject()
             answer = AssistantMessage(
@@ -289,16 +347,22 @@ class _Reader:
                 answer = answer.model_copy(
                     update={
                         "stop_reason": "cancelled" if is_aborted else "error",
-                        "error": error.text("data", "message") or error.text("name") or "failed",
+                        "error": error.text("data", "message")
+                        or error.text("name")
+                        or "failed",
                     }
                 )
             self._step(answer, step, at)
-        # An aborted answer with content goes into later requests.
-        has_content = any(part.kind not in ("step-start", "reasoning") for part in parts)
+        # An aborted answer that has content is sent in later requests.
+        has_content = any(
+            part.kind not in ("step-start", "reasoning") for part in parts
+        )
         if info.get("error") and not (is_aborted and has_content):
             self._drop(first, at)
 
-    def _step(self, answer: AssistantMessage, step: Sequence[JsonObject], at: datetime | None) -> None:
+    def _step(
+        self, answer: AssistantMessage, step: Sequence[JsonObject], at: datetime | None
+    ) -> None:
         parts: list[Part] = []
         results: list[ToolResultMessage] = []
         hidden_at: list[int] = []
@@ -317,23 +381,36 @@ class _Reader:
                         hidden_at.append(part.count("state", "time", "compacted"))
         self._size = answer.usage.total if answer.usage else self._size
         self._log.add(answer.model_copy(update={"parts": tuple(parts)}), at)
-        for result, time in zip(with_patched_files(results, step), hidden_at, strict=True):
+        for result, time in zip(
+            with_patched_files(results, step), hidden_at, strict=True
+        ):
             index = self._log.add(result, at)
             if time:
                 self._hiding[index] = time
 
     def _drop(self, first: int, at: datetime | None) -> None:
-        messages = {index: message for index, message in self._log.visible().items() if index >= first}
+        messages = {
+            index: message
+            for index, message in self._log.visible().items()
+            if index >= first
+        }
         self._unsent.update(messages)
-        answers = [index for index in messages if isinstance(messages[index], AssistantMessage)]
+        answers = [
+            index for index in messages if isinstance(messages[index], AssistantMessage)
+        ]
         for index in answers:
             self._log.drop(index, at)
         self.failed += bool(answers)
 
-    # --- compactions, hidden outputs, turns taken back -----------------------------------------------
+    # --- compactions, hidden outputs, reverted turns -------------------------------------------------
 
-    def _compaction(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
-        """Add a compaction. Its request names the first kept message."""
+    def _compaction(
+        self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None
+    ) -> None:
+        """Add a compaction.
+
+        The compaction request names the first message to keep.
+        """
         request = self._requests.get(info.text("parentID"), JsonObject())
         texts = [part.text("text").strip() for part in of_kind(parts, "text")]
         summary = "\n\n".join(filter(None, texts)) or _NO_SUMMARY
@@ -354,22 +431,27 @@ class _Reader:
         )
 
     def _messages_from(self, message_id: str) -> list[int]:
-        """Return the messages from this one on, without failed answers."""
+        """Return the indices of this message and all later ones, without failed answers."""
         if message_id not in self._starts:
             return []
         first = self._starts[message_id]
         entries = self._log.entries.items()
-        messages = [index for index, entry in entries if isinstance(entry, BaseMessage) and index >= first]
+        messages = [
+            index
+            for index, entry in entries
+            if isinstance(entry, BaseMessage) and index >= first
+        ]
         return [index for index in messages if index not in self._unsent]
 
     def _hide(self, results: Sequence[int], at: datetime | None) -> None:
-        """Replace the outputs of these results by a placeholder."""
+        """Replace the outputs of these results with a placeholder."""
         for index in results:
             del self._hiding[index]
         if results:
             contents = dict.fromkeys(results, HIDDEN)
             self._log.clip(contents, at, fate="hidden", strategy="opencode-prune")
 
-    def _add_checkpoint(self, at: datetime | None) -> None:
-        if self._checkpoint is None:
-            self._checkpoint = self._log.checkpoint(at)
+    def _begin_reverted(self) -> None:
+        """Note that everything that follows was reverted."""
+        if self._before_revert is None:
+            self._before_revert = self._log.newest_index

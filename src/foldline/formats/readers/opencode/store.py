@@ -1,7 +1,7 @@
-"""Where opencode keeps its sessions: a folder of JSON files, or, since 1.2, a database.
+"""Reads opencode's stored sessions: a folder of JSON files or, since 1.2, a database.
 
-Both hold what `opencode export` writes as one document; here they become that document. Nothing is written:
-no lock and no journal is left beside a database.
+Sessions from either are converted to the document that `opencode export` would write. Nothing is changed, and
+no lock or journal is created next to a database.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ from foldline.formats.base import Json, JsonObject, object_in, parse_object
 from foldline.protocol import FoldlineError
 from foldline.sequences import grouped
 
-# Folders of the older store, and tables of the database:
+# Names of folders in the older store, and of tables in the database:
 _SESSIONS = "session"
 _MESSAGES = "message"
 _PARTS = "part"
@@ -27,13 +27,16 @@ _PARTS = "part"
 class StoredSession:
     id: str
     path: Path
-    """Its file, or the path of the database with its id."""
+    """The session's file, or the database's path followed by the session's id."""
     title: str
     cwd: str
     updated: int
-    """Milliseconds since 1970."""
+    """The time of the last change, in milliseconds since 1970."""
     parent: str = ""
-    """The id of the session that started it as a subagent."""
+    """The id of the session that started this one as a subagent.
+
+    Empty for other sessions.
+    """
 
 
 def is_session_info(document: JsonObject) -> bool:
@@ -50,7 +53,7 @@ def exported(stored: StoredSession) -> JsonObject:
     """Return a stored session as one document.
 
     Raises:
-        FoldlineError: it cannot be read.
+        FoldlineError: the session cannot be read.
     """
     if stored.path.is_file():
         return exported_files(object_in(stored.path), stored.path)
@@ -68,7 +71,7 @@ def exported_files(info: JsonObject, path: Path) -> JsonObject:
 
 
 def stored_in_files(store: Path) -> Iterator[StoredSession]:
-    """Yield the sessions of a folder, in no order."""
+    """Yield the sessions in a folder, in no particular order."""
     for path in store.glob(f"{_SESSIONS}/*/*.json"):
         info = object_in(path)
         if is_session_info(info):
@@ -87,9 +90,9 @@ def _stored(info: JsonObject, path: Path) -> StoredSession:
 
 
 def _objects(folder: Path) -> list[JsonObject]:
-    """Return the objects in a folder, oldest first.
+    """Return the JSON objects in a folder, oldest first.
 
-    opencode's ids begin with the time.
+    opencode's file names begin with the time.
     """
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".json")
@@ -102,13 +105,16 @@ def _objects(folder: Path) -> list[JsonObject]:
 
 
 def tables_of(path: Path) -> set[str]:
-    """Return the names of the tables of a database.
+    """Return the names of a database's tables.
 
     Raises:
-        FoldlineError: it cannot be read.
+        FoldlineError: the database cannot be read.
     """
     with _reading(path) as database:
-        return {str(row["name"]) for row in _rows(database, "SELECT name FROM sqlite_master")}
+        return {
+            str(row["name"])
+            for row in _rows(database, "SELECT name FROM sqlite_master")
+        }
 
 
 def is_opencode_database(tables: set[str]) -> bool:
@@ -116,10 +122,10 @@ def is_opencode_database(tables: set[str]) -> bool:
 
 
 def stored_in_database(path: Path) -> list[StoredSession]:
-    """Return the sessions of a database, in no order.
+    """Return the sessions in a database, in no particular order.
 
     Raises:
-        FoldlineError: it cannot be read.
+        FoldlineError: the database cannot be read.
     """
     with _reading(path) as database:
         infos = [_info(row) for row in _rows(database, "SELECT * FROM session")]
@@ -127,18 +133,22 @@ def stored_in_database(path: Path) -> list[StoredSession]:
 
 
 def exported_rows(path: Path, session: str) -> JsonObject:
-    """Return a session of a database as one document.
+    """Return a session in a database as one document.
 
     Raises:
-        FoldlineError: there is none with that id, or the database cannot be read.
+        FoldlineError: there is no session with that id, or the database cannot be read.
     """
     with _reading(path) as database:
         infos = _rows(database, "SELECT * FROM session WHERE id = ?", session)
         messages = _rows(
-            database, "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", session
+            database,
+            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id",
+            session,
         )
         parts = _rows(
-            database, "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id", session
+            database,
+            "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id",
+            session,
         )
     if not infos:
         raise FoldlineError(f"{path} has no session {session!r}.")
@@ -151,7 +161,7 @@ def exported_rows(path: Path, session: str) -> JsonObject:
 
 
 def _data(row: JsonObject) -> JsonObject:
-    """Return the JSON of a row, with its id."""
+    """Return the JSON object in a row, with the row's id added."""
     return JsonObject({**_parsed(row["data"]), "id": row.text("id")})
 
 
@@ -178,10 +188,11 @@ def _rows(database: sqlite3.Connection, query: str, *values: str) -> list[JsonOb
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database without writing, not even a journal index.
+    """Open a database without writing anything next to it.
 
-    Without entries in a journal, the file is complete (`immutable`). With a journal and its index, as while
-    opencode runs, both are read in place. SQLite would write a missing index, so that case reads a copy.
+    Not even a journal index is written. Without a journal, the file is complete and is opened as `immutable`.
+    While opencode is running, there is a journal with an index; both are read in place. If a journal has no
+    index, SQLite would create one, so copies of the database and the journal are read instead.
     """
     journal, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     try:
@@ -193,7 +204,9 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
                 with _opened(Path(folder, path.name), "mode=rw") as database:
                     yield database
         else:
-            with _opened(path, "mode=ro" if pending else "mode=ro&immutable=1") as database:
+            with _opened(
+                path, "mode=ro" if pending else "mode=ro&immutable=1"
+            ) as database:
                 yield database
     except (sqlite3.Error, OSError) as error:
         raise FoldlineError(f"{path} cannot be read as a database: {error}.") from None
@@ -201,7 +214,9 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True)) as database:
+    with closing(
+        sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True)
+    ) as database:
         database.row_factory = sqlite3.Row
         database.text_factory = lambda data: data.decode(errors="replace")
         yield database

@@ -1,14 +1,29 @@
-"""The tool calls of opencode, with their results and the files they change."""
+"""Converts opencode's tool calls, with their results and file changes."""
 
 from collections.abc import Sequence
 
 from foldline.formats.base import JsonObject
 from foldline.formats.parts import arguments_of, call_part, image_at
-from foldline.formats.tool_results import Changes, edit_of, moved, patched, together, tool_result, whole_file
-from foldline.protocol import FileTouch, Part, ToolCallPart, ToolResultMessage, text_parts
+from foldline.formats.tool_results import (
+    Changes,
+    edit_of,
+    moved,
+    patched,
+    read_file,
+    together,
+    tool_result,
+    whole_file,
+)
+from foldline.protocol import (
+    FileTouch,
+    Part,
+    ToolCallPart,
+    ToolResultMessage,
+    text_parts,
+)
 
 IMAGE = "image/"
-"""How the types of images begin."""
+"""Prefix of the media types of images."""
 _PATCHING = ("patch", "apply_patch")
 
 
@@ -18,7 +33,10 @@ def call_in(part: JsonObject) -> ToolCallPart:
 
 
 def result_in(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | None:
-    """Return the result of a call that has ended."""
+    """Return a call's result.
+
+    Returns None if the call has not finished.
+    """
     state = part.object("state")
     metadata = state.object("metadata")
     code = metadata.get("exit")
@@ -36,7 +54,9 @@ def result_in(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | None:
             return None
     parts: list[Part] = [*text_parts(text)]
     for file in state.objects("attachments"):
-        image = image_at(file.text("url")) if file.text("mime").startswith(IMAGE) else None
+        image = (
+            image_at(file.text("url")) if file.text("mime").startswith(IMAGE) else None
+        )
         if image:
             parts.append(image)
     return tool_result(
@@ -65,18 +85,22 @@ def _changes(call: ToolCallPart, metadata: JsonObject, output: str) -> Changes:
             is_folder = metadata.at("display", "type") == "directory"
             if is_folder or "<type>directory</type>" in output[:1000]:
                 return Changes()
-            return Changes((FileTouch(path=path, action="read"),))
+            return read_file(path)
         case "write":
             changes = whole_file(path, arguments.text("content"))
-            return changes if metadata.get("exists") is False else Changes(changes.files)
+            return (
+                changes if metadata.get("exists") is False else Changes(changes.files)
+            )
         case "edit" | "multiedit":
-            return edit_of(path, metadata.text("diff") or metadata.text("filediff", "patch"))
+            return edit_of(
+                path, metadata.text("diff") or metadata.text("filediff", "patch")
+            )
         case _:
             return Changes()
 
 
 def _reported(file: JsonObject) -> Changes:
-    """Return the reported change of a file in a patch."""
+    """Return the change that a patch reports for one file."""
     path = file.first("filePath", "file")
     edit = moved(edit_of(path, file.first("diff", "patch")), file.text("movePath"))
     return edit if path else Changes()
@@ -85,12 +109,14 @@ def _reported(file: JsonObject) -> Changes:
 def with_patched_files(
     results: Sequence[ToolResultMessage], step: Sequence[JsonObject]
 ) -> list[ToolResultMessage]:
-    """Add the changed files that no result names.
+    """Add changed files that no result mentions to the last result without files.
 
-    They go to the last result without files: mostly that of a shell command.
+    That result usually belongs to a shell command.
     """
     named = {file.path for result in results for file in result.details.files}
-    paths = [path for part in step if part.kind == "patch" for path in part.texts("files")]
+    paths = [
+        path for part in step if part.kind == "patch" for path in part.texts("files")
+    ]
     unnamed = [path for path in dict.fromkeys(paths) if path and path not in named]
     files = tuple(FileTouch(path=path, action="modified") for path in unnamed)
     completed = [*results]

@@ -1,5 +1,8 @@
-"""Reader for the sessions of Qwen Code: JSON lines that make a tree by `uuid` and `parentUuid`, as Claude
-Code's do, with contents as Google's API spells them."""
+"""Reader for Qwen Code's sessions.
+
+A session consists of JSON lines that form a tree by `uuid` and `parentUuid`, as in Claude Code. Messages are
+in the format of Google's API.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,15 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from foldline.formats.base import ForeignSession, JsonObject, known_lines, lacks_parent
+from foldline.formats.base import (
+    ForeignSession,
+    JsonObject,
+    first_value,
+    known_lines,
+    lacks_parent,
+)
 from foldline.formats.contents import (
-    Contents,
+    ContentReader,
     by_program,
     contents_of,
     is_content,
     is_program_text,
 )
-from foldline.formats.parts import BESIDE, UsageFields, beginning_note, first_text, sub_agent_note
+from foldline.formats.parts import BESIDE, UsageFields, beginning_note, sub_agent_note
 from foldline.formats.relist import relist
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
@@ -31,13 +40,16 @@ from foldline.protocol import (
 
 _KINDS = ("user", "assistant", "tool_result", "system")
 _OWN_KEYS = ("systemPayload", "toolCallResult", "usageMetadata", "contextWindowSize")
-"""Fields that records of Qwen Code have and those of Claude Code have not."""
+"""Fields that only occur in Qwen Code's records, not in Claude Code's."""
 _TYPED = (None, "mid_turn_user_message")
-"""Subtypes of the records that hold typed text; the others are the program's."""
+"""Subtypes of records whose text was typed by the user.
+
+The text of other records was written by the program.
+"""
 _NOT_SENT = ("realtime_message", "code_mode_tool_result")
-"""Subtypes of the records with a message that the model is never sent."""
+"""Subtypes of records whose message is never sent to the model."""
 _MOVES = ("rewind", "chat_compression")
-"""Subtypes of the program's notes that are part of the conversation."""
+"""Subtypes of system records that are part of the conversation."""
 _SILENT = (
     "assistant.realtime_message", "record", "tool_result.code_mode_tool_result", "user.realtime_message",
     "system.agent_", "system.at_command", "system.attribution_snapshot", "system.background_task",
@@ -64,19 +76,24 @@ _TELEMETRY_USAGE = UsageFields(
 
 def recognises(record: JsonObject) -> bool:
     in_tree = record.kind in _KINDS and {"uuid", "parentUuid"} <= record.keys()
-    return in_tree and (is_content(record.object("message")) or not record.keys().isdisjoint(_OWN_KEYS))
+    return in_tree and (
+        is_content(record.object("message")) or not record.keys().isdisjoint(_OWN_KEYS)
+    )
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session or a sub-agent. An index counts entries."""
-    lacks = "record of Qwen Code: no line has a known type, a `uuid`, a `parentUuid` and a message with parts"
+    """Read a session, which may be a subagent's.
+
+    Its indices count entries.
+    """
+    lacks = "Qwen Code records: no line has a known type, a `uuid`, a `parentUuid` and a message with parts"
     lines, damage = known_lines(data, path, recognises, lacks)
     records = [line.record for line in lines]
-    log = _Reader(_nodes(records)).log
-    # The program's notes may be about other folders than the one where the newest message was said.
+    log = _QwenReader(_nodes(records)).log
+    # System records may name folders other than that of the newest message.
     messages = (record for record in reversed(records) if record.kind != "system")
-    cwd = first_text(record.text("cwd") for record in messages)
-    name = first_text(record.text("sessionId") for record in reversed(records)) or path.stem
+    cwd = first_value(messages, "cwd")
+    name = first_value(reversed(records), "sessionId") or path.stem
     begun = next(filter(None, (record.time("timestamp") for record in records)), None)
     by_agent = any(record.flag("isSidechain") for record in records)
     first = next((record for record in records if record.text("uuid")), JsonObject())
@@ -90,16 +107,21 @@ def read(data: bytes, path: Path) -> ForeignSession:
 
 @dataclass
 class _Node:
-    """A message, put together from the records that it was written to as it came."""
+    """A message of the conversation.
+
+    It is assembled from the records that were written while the message arrived.
+    """
 
     records: list[JsonObject]
     goes_back: bool = False
-    """Whether the conversation goes back before it."""
+    """Whether the conversation was rewound to `parent` before this message."""
     parent: "_Node | None" = None
-    """The node it goes back to; None is the beginning."""
-    is_target: bool = False
-    """Whether the conversation goes back to it."""
-    checkpoint: int | None = None
+    """The node to which the conversation was rewound.
+
+    None for the beginning.
+    """
+    end: int = NEW
+    """The index of the node's last entry, once it has been read."""
 
     @property
     def first(self) -> JsonObject:
@@ -111,11 +133,18 @@ class _Node:
 
     @property
     def pieces(self) -> list[JsonObject]:
-        return [piece for record in self.records for piece in record.pieces("message", "parts")]
+        return [
+            piece
+            for record in self.records
+            for piece in record.pieces("message", "parts")
+        ]
 
 
 def _nodes(records: Iterable[JsonObject]) -> list[_Node]:
-    """Return the nodes: records of the same id and type are one."""
+    """Assemble records into nodes.
+
+    Records with the same id and type form one node.
+    """
     nodes: dict[object, _Node] = {}
     for place, record in enumerate(records):
         key = (record.text("uuid") or place, record.kind)
@@ -125,13 +154,15 @@ def _nodes(records: Iterable[JsonObject]) -> list[_Node]:
 
 
 def _connect(nodes: Iterable[_Node]) -> None:
-    """Set where the conversation goes back.
+    """Mark the nodes before which the conversation was rewound.
 
-    Most notes of the program only hang on a node."""
+    Most system records are not part of the conversation, but they can be the parents of nodes.
+    """
     leaf: _Node | None = None
     nodes_by_id: dict[str, _Node | None] = {}
     for node in nodes:
-        uuid, parent_id = node.first.text("uuid"), node.first.get("parentUuid")
+        uuid = node.first.text("uuid")
+        parent_id = node.first.get("parentUuid")
         parent = leaf
         if parent_id is None:
             parent = None
@@ -141,9 +172,8 @@ def _connect(nodes: Iterable[_Node]) -> None:
             nodes_by_id.setdefault(uuid, parent)
             continue
         if parent is not leaf:
-            node.goes_back, node.parent = True, parent
-            if parent is not None:
-                parent.is_target = True
+            node.goes_back = True
+            node.parent = parent
         leaf = parent if node.subtype == "rewind" else node
         nodes_by_id.setdefault(uuid, leaf)
 
@@ -151,32 +181,32 @@ def _connect(nodes: Iterable[_Node]) -> None:
 # --- the messages as entries ------------------------------------------------------------------------
 
 
-class _Reader:
-    """Turns nodes into entries."""
-
+class _QwenReader:
     def __init__(self, nodes: Iterable[_Node]) -> None:
         self.log = Transcript("qwen")
-        self._contents = Contents(self.log)
+        self._contents = ContentReader(self.log)
         self._newest: int | None = None
-        """The newest message."""
+        """The index of the newest message."""
         for node in nodes:
             at = node.records[-1].time("timestamp")
-            if node.parent is not None and node.parent.checkpoint is not None:
-                self.log.go_back_to(node.parent.checkpoint, at)
-            elif node.goes_back:
-                self.log.go_to_branch(NEW, at)
+            if node.goes_back:
+                self.log.go_back_to(node.parent.end if node.parent else NEW, at)
             self._read(node, at)
-            if node.is_target:
-                node.checkpoint = self.log.checkpoint(at)
+            node.end = self.log.newest_index
 
     def _read(self, node: _Node, at: datetime | None) -> None:
-        payload, kind = node.first.object("systemPayload"), f"{node.first.kind}.{node.subtype}"
-        if kind == "system.chat_compression" and isinstance(payload.get("compressedHistory"), list):
+        payload = node.first.object("systemPayload")
+        kind = f"{node.first.kind}.{node.subtype}"
+        if kind == "system.chat_compression" and isinstance(
+            payload.get("compressedHistory"), list
+        ):
             messages = self._listed(payload, "compressedHistory")
             tokens = payload.count("info", "originalTokenCount")
             relist(self.log, messages, at, strategy="qwen-code", tokens_before=tokens)
             return
-        for entry in self._entries(node, payload) or [self.log.unknown(node.first, kind.strip("."))]:
+        for entry in self._entries(node, payload) or [
+            self.log.unknown(node.first, kind.strip("."))
+        ]:
             index = self.log.add(entry, at)
             if isinstance(entry, BaseMessage):
                 self._newest = index
@@ -184,8 +214,15 @@ class _Reader:
             self._take_back(payload, at)
 
     def _take_back(self, command: JsonObject, at: datetime | None) -> None:
-        """Drop the prompt of an editor's command that was not sent."""
-        if command.get("phase") != "result" or command.flag("sentToModel") or self._newest is None:
+        """Drop the newest prompt if it is an editor command.
+
+        Such a command was not sent.
+        """
+        if (
+            command.get("phase") != "result"
+            or command.flag("sentToModel")
+            or self._newest is None
+        ):
             return
         newest = self.log.entries[self._newest]
         if isinstance(newest, UserMessage) and newest.text == command.get("rawCommand"):
@@ -198,10 +235,15 @@ class _Reader:
             case "assistant":
                 return [self._answer(node)]
             case "user" | "tool_result" as kind:
-                run, pieces = node.first.object("toolCallResult"), node.pieces
-                if kind == "tool_result" and not any("functionResponse" in piece for piece in pieces):
+                run = node.first.object("toolCallResult")
+                pieces = node.pieces
+                if kind == "tool_result" and not any(
+                    "functionResponse" in piece for piece in pieces
+                ):
                     pieces = [_response(run), *pieces]
-                return self._contents.results(pieces, run) or self._user_messages(node.first, pieces)
+                return self._contents.results(pieces, run) or self._user_messages(
+                    node.first, pieces
+                )
             case "system":
                 return self._note(node.subtype, payload)
             case _:
@@ -212,14 +254,18 @@ class _Reader:
         return AssistantMessage(
             parts=self._contents.parts(node.pieces),
             usage=_USAGE.read(next(filter(None, usages), {})),
-            model=first_text(record.text("model") for record in node.records) or None,
+            model=first_value(node.records, "model") or None,
         )
 
-    def _user_messages(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[UserMessage]:
+    def _user_messages(
+        self, record: JsonObject, pieces: Sequence[JsonObject]
+    ) -> Sequence[UserMessage]:
         by_program = record.get("subtype") not in _TYPED or record.flag("isSidechain")
 
         def is_program(text: str) -> bool:
-            return is_program_text(text) or bool(text and (by_program or _CONTEXT.match(text)))
+            return is_program_text(text) or bool(
+                text and (by_program or _CONTEXT.match(text))
+            )
 
         return self._contents.user_messages(pieces, is_program)
 
@@ -233,29 +279,44 @@ class _Reader:
                 return [NoticeRecord(text=payload.text("rawCommand"))]
             case "ui_telemetry" if _is_beside(event := payload.object("uiEvent")):
                 usage = _TELEMETRY_USAGE.read(event)
-                return [NoticeRecord(text=BESIDE, model=event.text("model") or None, usage=usage)]
+                return [
+                    NoticeRecord(
+                        text=BESIDE, model=event.text("model") or None, usage=usage
+                    )
+                ]
             case "agent_bootstrap":
                 return self._listed(payload, "history")
             case _:
                 return ()
 
     def _listed(self, payload: JsonObject, name: str) -> list[BaseMessage]:
-        """Return the messages that the program listed."""
+        """Return the messages in a list that the program wrote."""
         contents = contents_of(payload, name)
-        messages = (message for content in contents for message in self._contents.messages(content))
-        return [by_program(message) if isinstance(message, UserMessage) else message for message in messages]
+        messages = (
+            message
+            for content in contents
+            for message in self._contents.messages(content)
+        )
+        return [
+            by_program(message) if isinstance(message, UserMessage) else message
+            for message in messages
+        ]
 
 
 def _is_beside(event: JsonObject) -> bool:
-    """Return whether a request was beside the conversation."""
+    """Return whether a request was made outside the conversation."""
     of_prompt = "#" in event.text("prompt_id")
     return event.text("event.name").endswith("api_response") and not of_prompt
 
 
 def _response(run: JsonObject) -> JsonObject:
-    """Build the response of a call from the text shown."""
+    """Return the response to a call, derived from the displayed text."""
     text = run.first("resultDisplay", "result")
     response = {"output": text} if text else {}
     return JsonObject(
-        functionResponse={"id": run.get("callId"), "name": run.get("name"), "response": response}
+        functionResponse={
+            "id": run.get("callId"),
+            "name": run.get("name"),
+            "response": response,
+        }
     )

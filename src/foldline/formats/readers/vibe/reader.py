@@ -1,7 +1,9 @@
-"""Reader for the sessions of mistral-vibe 3: a store of documents, of which `CURRENT` names the newest.
+"""Reader for mistral-vibe 3's sessions, each of which is a store of documents.
 
-It holds the model's context as it is now, and separately what the user was shown since the session began. An
-index counts entries.
+The file `CURRENT` names the newest generation of documents.
+
+The store contains the model's current context and, separately, everything that was shown to the user. Indices
+count entries.
 """
 
 from collections import defaultdict
@@ -10,7 +12,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from foldline.context.numbers import many
 from foldline.formats.base import (
     Digests,
     ForeignSession,
@@ -20,7 +21,13 @@ from foldline.formats.base import (
     object_in,
     parse_object,
 )
-from foldline.formats.parts import UsageFields, call_part, counted_notes, sub_agent_note, user_messages
+from foldline.formats.parts import (
+    UsageFields,
+    call_part,
+    counted_notes,
+    sub_agent_note,
+    user_messages,
+)
 from foldline.formats.tool_results import changes_of
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
@@ -39,16 +46,24 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+from foldline.text.numbers import many
 
 from .store import Store, context_of, outcome_of, text_of
 
 _STORE = "mistral.vibe.unified-session-store/"
 _SUMMARY = "<compaction_summary>"
 _COMPACTED = "previous_user_messages>"
-"""Tags in the messages around the prompts that a compaction kept."""
+"""The tag around the prompts that a compaction kept."""
 _USAGE = UsageFields(("inputTokens",), ("outputTokens",), "cachedInputTokens")
 _RESOURCE = "Resource: "
 _STRATEGY = "mistral-vibe"
+NOT_VIBE = "{path} is not the CURRENT file of a mistral-vibe 3 session."
+NO_SYSTEM_PROMPT = "The store has no system prompt."
+EARLIER_COMPACTIONS = "Missing from the store: the summaries of {compactions}."
+REBUILT_CALLS = (
+    "{calls} before the last compaction: reconstructed from what was displayed, "
+    "without the original ids."
+)
 
 
 def recognises(document: JsonObject) -> bool:
@@ -56,19 +71,21 @@ def recognises(document: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Return a session with its subagents, from its `CURRENT`."""
+    """Read the session that a `CURRENT` file refers to, with its subagents."""
     return _read(data, path, {path.parent.name})
 
 
 def _read(data: bytes, path: Path, read_before: set[str]) -> ForeignSession:
-    """Return a session and its subagents, except those read before."""
+    """Read a session and its subagents, except those in `read_before`."""
     current = parse_object(data) or JsonObject()
     if not recognises(current):
-        raise FoldlineError(f"{path} is not the CURRENT of a session of mistral-vibe 3.")
+        raise FoldlineError(NOT_VIBE, path=path)
     store = Store(path.parent, current)
     runtime = store.document("runtime_state")
     meta = object_in(path.with_name("meta.json"))
-    reader = _Reader(store, meta, by_agent=runtime.text("identity", "kind") == "subagent")
+    reader = _VibeReader(
+        store, meta, by_agent=runtime.text("identity", "kind") == "subagent"
+    )
     for agent, about in runtime.object("subagents", "children").items():
         session_id = Path(JsonObject.of(about).text("child_session_id")).name
         if session_id not in read_before:
@@ -89,7 +106,7 @@ def _read(data: bytes, path: Path, read_before: set[str]) -> ForeignSession:
     )
 
 
-class _Reader:
+class _VibeReader:
     def __init__(self, store: Store, meta: JsonObject, *, by_agent: bool) -> None:
         self.log = Transcript("vibe")
         self._store = store
@@ -98,7 +115,7 @@ class _Reader:
         self._by_agent = by_agent
         """Whether another agent wrote the prompts."""
         self._times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
-        """The times of the shown messages, by role and text."""
+        """The times of the displayed messages, by role and text."""
         self._at: datetime | None = None
         self._rebuilt_calls = 0
         self._earlier_compactions = 0
@@ -116,14 +133,24 @@ class _Reader:
             self.log.add(ModelChange(model=self._model))
         if self._store.system:
             self.log.add(SystemMessage(parts=text_parts(self._store.system)))
-        compactions = [place for place, item in enumerate(shown) if item.get("kind") == "compaction"]
-        summaries = [place for place, message in enumerate(context) if _SUMMARY in text_of(message)]
+        compactions = [
+            place
+            for place, item in enumerate(shown)
+            if item.get("kind") == "compaction"
+        ]
+        summaries = [
+            place
+            for place, message in enumerate(context)
+            if _SUMMARY in text_of(message)
+        ]
         if compactions and summaries:
+            newest = compactions[-1]
+            summary = summaries[-1]
             self._earlier_compactions = len(compactions) - 1
-            self._read_shown(shown[: compactions[-1]])
-            self._at = shown[compactions[-1]].time("createdAt") or self._at
-            self._compact(context[: summaries[-1]], context[summaries[-1]])
-            context = context[summaries[-1] + 1 :]
+            self._read_shown(shown[:newest])
+            self._at = shown[newest].time("createdAt") or self._at
+            self._compact(context[:summary], context[summary])
+            context = context[summary + 1 :]
         for message in context:
             self._add(message)
         self._add_usage()
@@ -136,17 +163,16 @@ class _Reader:
         earlier = many(self._earlier_compactions, "earlier compaction")
         calls = many(self._rebuilt_calls, "call")
         counts = {
-            "The store has no system prompt.": not self._store.system,
-            f"{earlier}: the store has no summary of it.": self._earlier_compactions,
-            f"{calls} before the last compaction: made of what was shown of it, "
-            "without the id that the model gave it.": self._rebuilt_calls,
+            NO_SYSTEM_PROMPT: not self._store.system,
+            EARLIER_COMPACTIONS.format(compactions=earlier): self._earlier_compactions,
+            REBUILT_CALLS.format(calls=calls): self._rebuilt_calls,
         }
         yield from counted_notes(counts)
         yield from self.log.notes()
         yield from sub_agent_note(self._by_agent)
 
     def _shown(self) -> list[JsonObject]:
-        """Return the shown items, with the changes in the journal."""
+        """Return the displayed items, including the changes in the journal."""
         items = self._store.items("projection_state", "snapshot", "history", "entries")
         shown = {item.text("id"): item for item in items}
         for record in self._store.journal:
@@ -156,13 +182,18 @@ class _Reader:
                         item = change.object("entry")
                         shown[item.text("id")] = item
                     case "set_history_entries":
-                        shown = {item.text("id"): item for item in change.objects("entries")}
+                        shown = {
+                            item.text("id"): item for item in change.objects("entries")
+                        }
         return list(shown.values())
 
     # --- before the last compaction ------------------------------------------------------------------
 
     def _read_shown(self, shown: Iterable[JsonObject]) -> None:
-        """Add the shown items. An answer's calls follow it."""
+        """Add the displayed items.
+
+        In this list, an answer's calls follow the answer.
+        """
         parts: Sequence[Part] = ()
         calls: list[JsonObject] = []
         for item in shown:
@@ -179,7 +210,11 @@ class _Reader:
                 self._add(item)
             elif item.get("kind") == "compaction":
                 visible = self.log.visible().items()
-                prompts = [index for index, message in visible if isinstance(message, UserMessage)]
+                prompts = [
+                    index
+                    for index, message in visible
+                    if isinstance(message, UserMessage)
+                ]
                 self.log.compact((), [], self._at, ahead=prompts, strategy=_STRATEGY)
             elif item.text("message"):
                 self.log.add(NoticeRecord(text=item.text("message")), self._at)
@@ -188,13 +223,15 @@ class _Reader:
         self._add_answer(parts, calls)
 
     def _add_answer(self, parts: Sequence[Part], effects: Sequence[JsonObject]) -> None:
-        """Add an answer with the calls and results of its effects."""
+        """Add an answer, and convert its effects to calls and results."""
         if not parts and not effects:
             return
         calls: list[Part] = []
         for effect in effects:
             name = effect.text("detail", "toolName").rpartition(".")[2]
-            calls.append(call_part(effect.text("id"), name, effect.at("detail", "input")))
+            calls.append(
+                call_part(effect.text("id"), name, effect.at("detail", "input"))
+            )
         answer = AssistantMessage(parts=(*parts, *calls), model=self._model or None)
         self.log.add(answer, self._at)
         self._rebuilt_calls += len(calls)
@@ -202,17 +239,26 @@ class _Reader:
             state = effect.object("state")
             output = text_parts(outcome_of(state.object("output")))
             failed = state.text("status") == "failed"
-            self.log.add(self._result(effect.text("id"), output, failed), self._at)
+            result = self._result(effect.text("id"), output, failed)
+            self.log.add(result, self._at)
 
     def _compact(self, prompts: Iterable[JsonObject], summary: JsonObject) -> None:
-        """Add the last compaction, with its prompts before the summary."""
+        """Add the last compaction. The prompts it kept precede the summary."""
         history = self.log.known_messages()
         ahead: list[int] = []
         for prompt in prompts:
             for message in self._messages(prompt):
                 index = history.take(message)
-                ahead.append(self.log.add(message, self._at) if index is None else index)
-        self.log.compact(text_parts(text_of(summary)), [], self._at, ahead=ahead, strategy=_STRATEGY)
+                if index is None:
+                    index = self.log.add(message, self._at)
+                ahead.append(index)
+        self.log.compact(
+            text_parts(text_of(summary)),
+            [],
+            self._at,
+            ahead=ahead,
+            strategy=_STRATEGY,
+        )
 
     # --- the context ---------------------------------------------------------------------------------
 
@@ -232,35 +278,55 @@ class _Reader:
                 failed = message.get("outcome") == "failure"
                 return [self._result(message.text("tool_call_id"), parts, failed)]
             case "user":
-                is_injected = message.get("source") == "injection" or _COMPACTED in text_of(message)
+                is_injected = message.get(
+                    "source"
+                ) == "injection" or _COMPACTED in text_of(message)
                 by_program = self._by_agent or is_injected
-                return user_messages(parts, lambda text: by_program or text.startswith(_RESOURCE))
+                return user_messages(
+                    parts, lambda text: by_program or text.startswith(_RESOURCE)
+                )
             case _:
                 return ()
 
     def _parts(self, message: JsonObject) -> tuple[Part, ...]:
-        return tuple(part for piece in message.pieces("content") for part in self._piece(piece))
+        return tuple(
+            part for piece in message.pieces("content") for part in self._piece(piece)
+        )
 
     def _piece(self, piece: JsonObject) -> Iterable[Part]:
         match piece.kind:
             case "tool_call":
-                arguments = piece.text("arguments", "raw") or piece.text("arguments_json")
+                arguments = piece.text("arguments", "raw") or piece.text(
+                    "arguments_json"
+                )
                 return [call_part(piece.text("id"), piece.text("name"), arguments)]
             case "reasoning":
-                thoughts = [thought.text("text") for thought in piece.objects("content")]
+                thoughts = [
+                    thought.text("text") for thought in piece.objects("content")
+                ]
                 return [ThinkingPart(text=text) for text in thoughts if text]
             case "resource" if text := piece.text("resource", "text"):
-                fenced = f"{_RESOURCE}{piece.text('resource', 'uri')}\n````\n{text}\n````"
+                fenced = (
+                    f"{_RESOURCE}{piece.text('resource', 'uri')}\n````\n{text}\n````"
+                )
                 return [TextPart(text=fenced)]
             case _:
                 return self.log.parts([piece])
 
-    def _result(self, call_id: str, parts: Sequence[Part], failed: bool) -> ToolResultMessage:
+    def _result(
+        self, call_id: str, parts: Sequence[Part], failed: bool
+    ) -> ToolResultMessage:
         return self.log.result(call_id, parts, failed=failed, changes=changes_of)
 
     def _add_usage(self) -> None:
-        """Add the usage of the last request."""
-        answers = [index for index, entry in self.log.entries.items() if isinstance(entry, AssistantMessage)]
+        """Add the usage of the last request to the last answer."""
+        answers = [
+            index
+            for index, entry in self.log.entries.items()
+            if isinstance(entry, AssistantMessage)
+        ]
         if answers and not self._store.journal:
-            usage = self._store.document("projection_state").object("snapshot", "session", "contextUsage")
+            usage = self._store.document("projection_state").object(
+                "snapshot", "session", "contextUsage"
+            )
             self.log.change(answers[-1], usage=_USAGE.read(usage))

@@ -1,7 +1,7 @@
-"""The store of a session of mistral-vibe 3: documents, of which `CURRENT` names the newest, and a journal.
+"""A mistral-vibe 3 session's store, which consists of documents and a journal.
 
-Each document is named with its digest. Each record of a journal has its own digest and that of the record
-before it.
+The file `CURRENT` names the newest generation of documents, whose digests are recorded. Each journal record
+contains its own digest and that of the previous record.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,45 +18,53 @@ _DOCUMENTS = ("checkpoint", "runtime_state", "projection_state")
 
 @dataclass
 class Store:
-    """The documents of the newest generation."""
+    """The newest generation of documents, and its journal."""
 
     folder: Path
     current: JsonObject
     system: str = ""
-    """The system prompt of the newest request in a journal."""
+    """The system prompt of the newest request in the journal."""
     faults: list[str] = field(default_factory=list)
     checked: int = 0
-    """How many digests were compared."""
+    """The number of digests that have been compared."""
     journal: list[JsonObject] = field(default_factory=list)
-    """The records after the checkpoint."""
+    """The journal records that follow the checkpoint."""
 
     def __post_init__(self) -> None:
-        generation = self.folder / "generations" / Path(self.current.text("generation")).name
-        self.manifest = self._document(generation / "manifest.json", self.current.text("manifest_sha256"))
+        generation = (
+            self.folder / "generations" / _file_name(self.current, "generation")
+        )
+        digest = self.current.text("manifest_sha256")
+        self.manifest = self._document(generation / "manifest.json", digest)
         self._documents: dict[str, JsonObject] = {}
         for name in _DOCUMENTS:
             about = self.manifest.object(name)
             if about:
-                path = generation / Path(about.text("path")).name
+                path = generation / _file_name(about, "path")
                 self._documents[name] = self._document(path, about.text("sha256"))
-        segment = Path(self.manifest.text("recovery_journal_segment", "path")).name
+        segment = _file_name(self.manifest, "recovery_journal_segment", "path")
         for path in sorted(self.folder.glob("journal/*.jsonl")):
             records = self._records(path)
-            for request in _requests(records):
-                for message in request.objects("messages"):
-                    if message.get("role") == "system":
-                        self.system = text_of(message) or self.system
+            self._find_system_prompt(records)
             if path.name == segment:
                 self.journal = records
+
+    def _find_system_prompt(self, records: Iterable[JsonObject]) -> None:
+        for request in _requests(records):
+            for message in request.objects("messages"):
+                if message.role == "system":
+                    self.system = text_of(message) or self.system
 
     def document(self, name: str) -> JsonObject:
         return self._documents.get(name, JsonObject())
 
     def items(self, name: str, *path: str) -> list[JsonObject]:
-        """Return a list of a document, including its chunk files."""
+        """Return a list in a document, including the parts in its chunk files."""
         items = self.document(name).objects(*path)
         for digest in self.manifest.texts(name, "chunks"):
-            body = self._checked(self.folder / "chunks" / f"{Path(digest).name}.json", digest)
+            body = self._checked(
+                self.folder / "chunks" / f"{Path(digest).name}.json", digest
+            )
             chunk = parse_object(b'{"items":' + body + b"}") or JsonObject()
             items += chunk.objects("items")
         return items
@@ -65,40 +73,51 @@ class Store:
         return parse_object(self._checked(path, digest)) or JsonObject()
 
     def _checked(self, path: Path, digest: str) -> bytes:
-        """Return a file's content, after a comparison with its digest."""
+        """Return a file's content, after checking it against its digest."""
         body = bytes_in(path).removesuffix(b"\n")
+        name = path.relative_to(self.folder)
         if not body:
-            self.faults.append(f"{self._name(path)} is missing or empty")
+            self.faults.append(f"{name} is missing or empty")
         elif sha256(body).hexdigest() != digest:
-            self.faults.append(f"{self._name(path)} is not what its digest says")
+            self.faults.append(f"{name} does not match its digest")
         self.checked += 1
         return body
 
     def _records(self, path: Path) -> list[JsonObject]:
-        """Return the records of a journal, and check their digests."""
+        """Return a journal's records, after checking their digests."""
         records: list[JsonObject] = []
         previous: str | None = None
         first = int(path.stem) if path.stem.isdigit() else 0
         lines = bytes_in(path).split(b"\n")
-        for number, line in enumerate(lines[:-1], start=first):  # the last line may be incomplete
+        for number, line in enumerate(
+            lines[:-1], start=first
+        ):  # the last line may be incomplete
+            name = f"record {number} of {path.relative_to(self.folder)}"
             record = parse_object(line) or JsonObject()
             digest = record.text("record_sha256")
-            before, field, after = line.rpartition(f',"record_sha256":"{digest}"'.encode())
-            if not field or sha256(before + after).hexdigest() != digest:
-                self.faults.append(f"record {number} of {self._name(path)} is not what its digest says")
-            elif record.get("previous_record_sha256") != previous or record.get("sequence") != number:
-                self.faults.append(f"record {number} of {self._name(path)} does not follow the one before it")
+            digest_field = f',"record_sha256":"{digest}"'.encode()
+            before, separator, after = line.rpartition(digest_field)
+            follows = record.get("previous_record_sha256") == previous
+            if not separator or sha256(before + after).hexdigest() != digest:
+                self.faults.append(f"{name} does not match its digest")
+            elif not follows or record.get("sequence") != number:
+                self.faults.append(f"{name} does not follow the previous record")
             self.checked += 1
             previous = digest
             records.append(record)
         return records
 
-    def _name(self, path: Path) -> str:
-        return str(path.relative_to(self.folder))
+
+def _file_name(record: JsonObject, *path: str) -> str:
+    """Return the file name at the end of a path in a record."""
+    return Path(record.text(*path)).name
 
 
 def _requests(records: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the messages of each request, or only the new ones."""
+    """Yield the requests in these records.
+
+    A request may list all messages, or only the new ones.
+    """
     for record in records:
         request = record.object("payload", "request")
         if record.kind == "action_intent" and request.text("purpose") == "agent":
@@ -110,20 +129,30 @@ def _content(message: JsonObject) -> tuple[Json, Json]:
 
 
 def text_of(message: JsonObject) -> str:
-    return "\n".join(filter(None, (piece.text("text") for piece in message.pieces("content"))))
+    texts = [piece.text("text") for piece in message.pieces("content")]
+    return "\n".join(filter(None, texts))
 
 
 def context_of(store: Store) -> list[JsonObject]:
-    """Return the model's context, without the system prompt."""
-    items = store.items("checkpoint", "context", "messages")
-    context = [JsonObject({**item.object("message"), "source": item.get("source")}) for item in items]
+    """Return the model's context without the system prompt."""
+    context: list[JsonObject] = []
+    for item in store.items("checkpoint", "context", "messages"):
+        message = item.object("message")
+        message["source"] = item.get("source")
+        context.append(message)
     unsent: list[JsonObject] = []
     for record in store.journal:
         unsent += _outputs(record)
         for request in _requests([record]):
-            messages = [one for one in request.objects("messages") if one.get("role") != "system"]
-            if request.get("type") == "append":
-                size = overlap([_content(one) for one in context], [_content(one) for one in messages])
+            messages = [
+                message
+                for message in request.objects("messages")
+                if message.role != "system"
+            ]
+            if request.kind == "append":
+                size = overlap(
+                    list(map(_content, context)), list(map(_content, messages))
+                )
                 messages = context + messages[size:]
             context = messages
             unsent = []
@@ -131,7 +160,7 @@ def context_of(store: Store) -> list[JsonObject]:
 
 
 def _outputs(record: JsonObject) -> Iterator[JsonObject]:
-    """Yield the answer or tool result in a record."""
+    """Yield the answer or tool result in a record, if any."""
     result = record.object("payload", "result")
     if record.kind != "action_result":
         return
@@ -142,14 +171,26 @@ def _outputs(record: JsonObject) -> Iterator[JsonObject]:
     elif call_id and result.kind.startswith("tool_"):
         outcome = "success" if result.kind == "tool_succeeded" else "failure"
         text = JsonObject(type="text", text=outcome_of(result.object("result")))
-        yield JsonObject(role="tool", tool_call_id=call_id, outcome=outcome, content=[text])
+        yield JsonObject(
+            role="tool",
+            tool_call_id=call_id,
+            outcome=outcome,
+            content=[text],
+        )
 
 
 def outcome_of(result: JsonObject) -> str:
-    """Return the result of a call as sent."""
+    """Return a call's result, as it was sent to the model."""
     error = result.object("error")
     if error:
-        fields = {"name": error.get("code"), "message": error.get("message"), "details": error.get("details")}
+        fields = {
+            "name": error.get("code"),
+            "message": error.get("message"),
+            "details": error.get("details"),
+        }
         return arguments_text({"result": {"type": "error", "error": fields}})
+    text = text_of(result)
     structured = result.get("structured_content")
-    return text_of(result) or ("" if structured is None else arguments_text(structured))
+    if text or structured is None:
+        return text
+    return arguments_text(structured)

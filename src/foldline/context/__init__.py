@@ -1,1 +1,0 @@
-"""The pure core: projection, tokens, budget, cut, serialisation, files, overflow. No I/O, no clock."""
