@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from foldline.agent.layers import MCP, MODELS, PROVIDERS
-from foldline.agent.settings_edit import unset_words
-from foldline.agent.settings_schema import ADVANCED, KEYS, TABLES, allowed, any_of
+from foldline.agent.settings.edit import unset_words
+from foldline.agent.settings.layers import MCP, MODELS, PROVIDERS
+from foldline.agent.settings.schema import ADVANCED, KEYS, TABLES, allowed, any_of
 from foldline.cli.commands import DESCRIPTION, all_commands, whole_parser
 from foldline.frontend.commands import CHAT, COMMANDS
 from foldline.frontend.keymap import ScreenKey

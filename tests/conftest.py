@@ -128,7 +128,7 @@ def snap_compare(
     """
     from rich.style import Style
 
-    from foldline.agent import instructions
+    from foldline.agent.session import instructions
     from foldline.protocol import SystemMessage, text_parts
 
     # Imports Textual, so only after the environment above is set.

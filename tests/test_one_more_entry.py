@@ -11,10 +11,10 @@ from unittest.mock import patch
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.calls import Calls
-from foldline.agent.fallback import Fallbacks
-from foldline.agent.state import AgentState
-from foldline.agent.turn import Turn
+from foldline.agent.session.state import AgentState
+from foldline.agent.turn.calls import Calls
+from foldline.agent.turn.fallback import Fallbacks
+from foldline.agent.turn.turn import Turn
 from foldline.frontend.figures import Figures
 from foldline.history import Session
 from foldline.history.log import ByteRange

@@ -130,7 +130,7 @@ async def compact(
     from contextlib import AsyncExitStack, aclosing
     from pathlib import Path
 
-    from foldline.agent.settings import (
+    from foldline.agent.settings.settings import (
         connect_llm,
         connect_summariser,
         known_window,

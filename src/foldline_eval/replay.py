@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from foldline.agent.auto_compact import auto_compact_blocker, end_of_task_is_due
-from foldline.agent.compact import CompactionRequest, compact
-from foldline.agent.state import AgentState
+from foldline.agent.session.auto_compact import auto_compact_blocker, end_of_task_is_due
+from foldline.agent.session.compact import CompactionRequest, compact
+from foldline.agent.session.state import AgentState
 from foldline.compaction import CompactionStrategy
 from foldline.compaction.ledger import SessionLedger
 from foldline.history import Session

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.approvals import Policy
-from foldline.agent.calls import CANCELLED, NOT_RUN
+from foldline.agent.permissions.approvals import Policy
 from foldline.agent.tools import (
     Arguments,
     BaseTool,
@@ -16,6 +15,7 @@ from foldline.agent.tools import (
     ToolOutcome,
     default_tools,
 )
+from foldline.agent.turn.calls import CANCELLED, NOT_RUN
 from foldline.protocol import (
     AssistantMessage,
     Compaction,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.request import MAY_BE_CUT, TRUNCATED_NEXT
+from foldline.agent.turn.request import MAY_BE_CUT, TRUNCATED_NEXT
 from foldline.past.proof import unproved
 from foldline.protocol import (
     AssistantMessage,

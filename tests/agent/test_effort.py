@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.agent import use_request_options
-from foldline.agent.settings import load_settings
+from foldline.agent.settings.settings import load_settings
 from support.agents import agent_in
 from support.clients import client_of
 from support.server import running_server

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.request import IMAGE_HIDDEN, LARGE_IMAGE
+from foldline.agent.turn.request import IMAGE_HIDDEN, LARGE_IMAGE
 from foldline.llm import Chunk, ContextOverflow, LLMError, Request
 from foldline.protocol import (
     Compaction,

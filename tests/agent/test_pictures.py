@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent import Agent
-from foldline.agent.commands import take_over
+from foldline.agent.session.commands import take_over
 from foldline.past.proof import prove
 from foldline.protocol import ImagePart, Part, events, operations, text_parts
 from foldline.view.rules import broken

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from foldline.agent.mcp import ToolServers
+from foldline.agent.extensions.mcp import ToolServers
 from foldline.llm.client import ModelClient
 from foldline.llm.failures import MAX_RETRIES
 from foldline.past.proof import prove

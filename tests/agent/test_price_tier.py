@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from foldline.agent import Agent, auto_compact, request
-from foldline.agent import state as agent_state
-from foldline.agent.auto_compact import TIER
-from foldline.agent.request import CROSSES_TIER
+from foldline.agent import Agent
+from foldline.agent.session import auto_compact
+from foldline.agent.session import state as agent_state
+from foldline.agent.session.auto_compact import TIER
+from foldline.agent.turn.request import CROSSES_TIER
+from foldline.agent.turn.turn import request
 from foldline.llm import ModelInfo
 from foldline.llm.models import LongPrice, Price
 from foldline.protocol import Compaction

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent import Agent
-from foldline.agent.commands import take_over
+from foldline.agent.session.commands import take_over
 from support.agents import agent_in, reload_session
 from support.clients import chat_at
 from support.server import RunningServer, running_server

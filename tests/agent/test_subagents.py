@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.agent_files import parsed_agent
-from foldline.agent.discovery import Extension
-from foldline.agent.settings_schema import Limits
+from foldline.agent.extensions.agent_files import parsed_agent
+from foldline.agent.project.discovery import Extension
+from foldline.agent.settings.schema import Limits
 from foldline.agent.subagents import (
     DID_NOT_FINISH,
     FINISHED,

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.agent import Agent
-from foldline.agent.turn import NOTHING_TO_RETRY
+from foldline.agent.turn.turn import NOTHING_TO_RETRY
 from foldline.compaction import CompactionFailed
 from foldline.llm import failures
 from foldline.past.proof import prove
@@ -602,7 +602,7 @@ async def test_a_failed_compaction_is_on_record_in_full_and_changes_nothing(
     async def fails(*_: object, **__: object) -> None:
         raise CompactionFailed(sentence)
 
-    monkeypatch.setattr("foldline.agent.compact.propose", fails)
+    monkeypatch.setattr("foldline.agent.session.compact.propose", fails)
     finished = await fire.done(compaction(""))
     assert (finished.outcome, finished.error) == ("failed", sentence)
     assert isinstance(fire.entries[-1], NoticeRecord)

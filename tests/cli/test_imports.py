@@ -45,7 +45,7 @@ LATER = (
     "pydantic", "openai", "httpx2", "httpx", "anyio", "aiofiles", "tomlkit", "detect_secrets",
     "markdown_it", "markdownify", "pathspec", "filelock", "mcp", "sqlite3", "multiprocessing", "xml",
     "foldline.protocol", "foldline.history", "foldline.llm", "foldline.compaction", "foldline.formats",
-    "foldline_eval", "foldline.agent.agent", "foldline.agent.settings", "foldline.agent.tools",
+    "foldline_eval", "foldline.agent.agent", "foldline.agent.settings.settings", "foldline.agent.tools",
     "foldline.tui.transcript.feed", "foldline.tui.transcript.rows", "foldline.tui.transcript.details",
     "foldline.frontend.runner", "foldline.frontend.reduce", "foldline.tui.inspector",
     "foldline.tui.preview", "foldline.tui.screens", "foldline.tui.lists", "foldline.tui.session_commands",
@@ -63,9 +63,9 @@ NOT_FOR_A_PROMPT = (
 """What opens a session and its chat has no use for."""
 OURS_FOR_SCREENS = {
     "foldline.agent",
-    "foldline.agent.discovery",
-    "foldline.agent.layers",
-    "foldline.agent.trust",
+    "foldline.agent.project.discovery",
+    "foldline.agent.settings.layers",
+    "foldline.agent.project.trust",
     "foldline.data",
     "foldline.files",
 }
@@ -196,7 +196,8 @@ print(*sys.modules)
 
 NOT_FOR_A_FILE = (
     "asyncio", "openai", "httpx2", "mcp", "textual", "rich", "sqlite3", "detect_secrets", "markdown_it",
-    "foldline.agent.agent", "foldline.agent.hooks", "foldline.agent.tools", "foldline.agent.state",
+    "foldline.agent.agent", "foldline.agent.extensions.hooks", "foldline.agent.tools",
+    "foldline.agent.session.state",
     "foldline.compaction.engine", "foldline.llm.client", "foldline.llm.offline", "foldline.llm.responses",
     "foldline_eval", "foldline.tui", "foldline.formats.readers.kimi_cli",
     "foldline.formats.session_list",

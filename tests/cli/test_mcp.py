@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from foldline.agent.mcp import sign_in
-from foldline.agent.mcp.servers import SIGN_IN
+from foldline.agent.extensions.mcp import sign_in
+from foldline.agent.extensions.mcp.servers import SIGN_IN
 from foldline.cli import tool_servers
 from foldline.cli.doctor_checks import TRY_SERVERS
 from support import warm

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.catalogue import BUILT_IN
-from foldline.agent.discovery import NO_FRONT_MATTER
+from foldline.agent.extensions.catalogue import BUILT_IN
+from foldline.agent.project.discovery import NO_FRONT_MATTER
 from foldline.cli.doctor_checks import NOT_USED
 from support.agent_homes import AgentHomes
 from support.claude_code_rows import user

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from foldline.agent.calls import NO_APPROVAL
-from foldline.agent.limits import NO_PRICE
-from foldline.agent.request import CROSSES_TIER
+from foldline.agent.session.limits import NO_PRICE
+from foldline.agent.turn.calls import NO_APPROVAL
+from foldline.agent.turn.request import CROSSES_TIER
 from foldline.cli.arguments import LIMIT_FORM
 from foldline.cli.run import NOT_RUN, THOUGHT_TOO_LONG
 from foldline.compaction.summary_text import lists_of

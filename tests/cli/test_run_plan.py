@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.calls import REFUSED
-from foldline.agent.plan import NO_USER, OWN_WORDS
-from foldline.agent.reminders import PLAN_MODE_OVER
+from foldline.agent.session.plan import NO_USER, OWN_WORDS
+from foldline.agent.turn.calls import REFUSED
+from foldline.agent.turn.reminders import PLAN_MODE_OVER
 from foldline.history import Session
 from support.command_line import CommandLine
 from support.server import MODEL, running_server

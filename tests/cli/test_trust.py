@@ -1,6 +1,6 @@
 """Folder trust without a screen."""
 
-from foldline.agent.trust_question import NOT_AGREED
+from foldline.agent.session.trust_question import NOT_AGREED
 from foldline.cli.config import APPROVED, HOW_TO_APPROVE, NOT_APPROVED
 from foldline.cli.doctor_checks import NOT_USED
 from support.command_line import CommandLine

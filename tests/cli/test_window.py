@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings import connect_llm
+from foldline.agent.settings.settings import connect_llm
 from foldline.cli.agents import agent_for, open_for_writing
 from foldline.cli.settings import settings_here
 from support.command_line import CommandLine

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.settings_schema import CompactionSettings
+from foldline.agent.settings.schema import CompactionSettings
 from foldline.compaction import (
     CompactionContext,
     CompactionStrategy,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.trust import decide, folder_files
+from foldline.agent.project.trust import decide, folder_files
 from foldline.compaction.rewrite import GROUP_INCOMPLETE
 from foldline.history import Session
 from foldline.view.rules import broken

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.auto_compact import TOO_LONG
-from foldline.agent.state import Mode
-from foldline.agent.turn import CANCELLED
+from foldline.agent.session.auto_compact import TOO_LONG
+from foldline.agent.session.state import Mode
+from foldline.agent.turn.turn import CANCELLED
 from foldline.frontend.runner import (
     ENTER_ASKS,
     ENTER_COMPACTS,
@@ -207,7 +207,7 @@ async def test_a_compaction_that_fails_does_not_keep_a_prompt_that_fits(
     async def no_way(*_: object, **__: object) -> None:
         raise LLMError("The summariser is away.")
 
-    monkeypatch.setattr("foldline.agent.compact.propose", no_way)
+    monkeypatch.setattr("foldline.agent.session.compact.propose", no_way)
     async with driven_agent(tmp_path) as made:
         await fill(made)
         made.runner.send(FULL)
@@ -222,7 +222,7 @@ async def test_an_unforeseen_failure_of_a_compaction_does_not_lose_the_prompt(
     async def buggy(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("foldline.agent.compact.propose", buggy)
+    monkeypatch.setattr("foldline.agent.session.compact.propose", buggy)
     async with driven_agent(tmp_path) as made:
         await fill(made)
         made.runner.send(FULL)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.model_choice import server_of_environment
+from foldline.agent.settings.model_choice import server_of_environment
 from foldline.llm import (
     Answer,
     ContextOverflow,

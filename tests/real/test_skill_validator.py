@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.skills import parsed_skill
+from foldline.agent.extensions.skills import parsed_skill
 from support.homes import put
 
 PYTHON = Path(sys.prefix) / "servers/bin/python"

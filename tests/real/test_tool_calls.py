@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from foldline.agent.model_choice import server_of_environment
+from foldline.agent.settings.model_choice import server_of_environment
 from foldline.agent.tools.files import ReadTool
 from foldline.llm import Answer, Chunk, Request, ToolCallChunk
 from foldline.llm.client import ModelClient

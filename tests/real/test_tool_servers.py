@@ -15,13 +15,13 @@ import pytest
 
 from agent.mcp.conftest import FakeUser, ServerHarness, harness
 from foldline.agent import Agent
-from foldline.agent.mcp import ServerConfig
-from foldline.agent.mcp.elicitation import DECLINE, SKIP, elicited
-from foldline.agent.mcp.listing import ONLY_A_TASK
-from foldline.agent.mcp.servers import PARTLY_RUN
-from foldline.agent.mcp.tools import BINARY, BROKEN
-from foldline.agent.server_prompts import resource_rows
-from foldline.agent.toolset import BY_SEARCH
+from foldline.agent.extensions.mcp import ServerConfig
+from foldline.agent.extensions.mcp.elicitation import DECLINE, SKIP, elicited
+from foldline.agent.extensions.mcp.listing import ONLY_A_TASK
+from foldline.agent.extensions.mcp.servers import PARTLY_RUN
+from foldline.agent.extensions.mcp.tools import BINARY, BROKEN
+from foldline.agent.session.server_prompts import resource_rows
+from foldline.agent.turn.toolset import BY_SEARCH
 from foldline.protocol import (
     FoldlineError,
     NoticeRecord,

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent import sandbox
-from foldline.agent.sandbox import (
+from foldline.agent.permissions import sandbox
+from foldline.agent.permissions.sandbox import (
     MORE_MEMORY,
     NETWORK_ACCESS,
     READ_ACCESS,
     WRITE_ACCESS,
     Engine,
 )
-from foldline.agent.sandbox_policy import SandboxPolicy, bubblewrap_words
+from foldline.agent.permissions.sandbox_policy import SandboxPolicy, bubblewrap_words
 from foldline.agent.tools.process import environment
 from support.agents import PATIENCE
 from support.sandboxes import EngineName, SandboxRunner, require_engine, sandbox_in
@@ -624,7 +624,7 @@ async def test_no_process_outlives_its_command(walls: SandboxRunner) -> None:
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from foldline.agent.sandbox import Sandbox
+from foldline.agent.permissions.sandbox import Sandbox
 from foldline.agent.tools.process import environment, spawn
 
 async def main():

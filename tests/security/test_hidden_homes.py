@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.sandbox import READ_ACCESS, WRITE_ACCESS
+from foldline.agent.permissions.sandbox import READ_ACCESS, WRITE_ACCESS
 from foldline.agent.tools.process import environment
 from support.sandboxes import EngineName, sandbox_in
 

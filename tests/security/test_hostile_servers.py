@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.mcp import ServerConfig, ToolServers
+from foldline.agent.extensions.mcp import ServerConfig, ToolServers
 from support.hostile_mcp import WANTS
 from support.tools import tool_context
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.sandbox import Engine, Sandbox
+from foldline.agent.permissions.sandbox import Engine, Sandbox
 from foldline.agent.tools.files import nearest
 from foldline.compaction.strategies.hierarchical import parse_levels
 from foldline.compaction.summary_text import (

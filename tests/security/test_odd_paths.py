@@ -12,8 +12,13 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.instructions import read_preamble
-from foldline.agent.rewind import align_memory, append_checkpoint, file_changes, restore
+from foldline.agent.session.instructions import read_preamble
+from foldline.agent.session.rewind import (
+    align_memory,
+    append_checkpoint,
+    file_changes,
+    restore,
+)
 from foldline.agent.tools.paths import command_inside, is_inside, may_be_changed
 from foldline.cli import INTERNAL_ERROR
 from foldline.data import real_path

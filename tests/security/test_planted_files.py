@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent import sandbox_acting
-from foldline.agent.sandbox_acting import ActingEntry
-from foldline.agent.sandbox_record import MAY_BE_YOURS
+from foldline.agent.permissions import sandbox_acting
+from foldline.agent.permissions.sandbox_acting import ActingEntry
+from foldline.agent.permissions.sandbox_record import MAY_BE_YOURS
 from support.sandboxes import SandboxRunner, sandbox_in
 
 pytestmark = pytest.mark.skipif(

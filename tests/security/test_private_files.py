@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.api_keys import save_key
-from foldline.agent.approvals import ProjectRule, ProjectRules
-from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.agent.model_choice import save_choice
+from foldline.agent.extensions.mcp import ServerConfig, ToolServers
+from foldline.agent.permissions.approvals import ProjectRule, ProjectRules
+from foldline.agent.settings.api_keys import save_key
+from foldline.agent.settings.model_choice import save_choice
 from foldline.agent.tools.base import spilled
 from foldline.llm.providers import PROVIDERS
 from foldline.protocol import Rule

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent import sandbox
-from foldline.agent.sandbox import READ_ACCESS, WRITE_ACCESS
-from foldline.agent.sandbox_launcher import landlock_version, writing_rules
+from foldline.agent.permissions import sandbox
+from foldline.agent.permissions.sandbox import READ_ACCESS, WRITE_ACCESS
+from foldline.agent.permissions.sandbox_launcher import landlock_version, writing_rules
 from support.sandboxes import SandboxRunner, sandbox_in
 
 pytestmark = pytest.mark.skipif(

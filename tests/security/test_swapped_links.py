@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent import rewind
+from foldline.agent.session import rewind
 from foldline.agent.tools import ToolContext
 from foldline.files import folder_at, listed_at, opened, put_whole
 from foldline.protocol import FileImage

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline import termination
-from foldline.agent.turn import Turn
+from foldline.agent.turn.turn import Turn
 from foldline.cli import main
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.model_choice import server_of_environment
+from foldline.agent.settings.model_choice import server_of_environment
 from foldline.llm import Answer, Chunk, LLMError, Request, ToolSpec
 from foldline.llm.client import ModelClient
 from foldline.llm.providers import PROVIDERS

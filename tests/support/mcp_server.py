@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from foldline.agent.mcp import ServerConfig
+from foldline.agent.extensions.mcp import ServerConfig
 from support import warm
 
 TESTS = Path(__file__).parent.parent

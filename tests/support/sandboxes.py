@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import pytest
 
-from foldline.agent.sandbox import Engine, Sandbox, engine_here
-from foldline.agent.sandbox_launcher import landlock_version
-from foldline.agent.sandbox_policy import SandboxOptions
+from foldline.agent.permissions.sandbox import Engine, Sandbox, engine_here
+from foldline.agent.permissions.sandbox_launcher import landlock_version
+from foldline.agent.permissions.sandbox_policy import SandboxOptions
 from foldline.agent.tools.process import environment, spawn
 from foldline.programs import shell
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from textual.pilot import Pilot
 
 from foldline.agent import Agent
-from foldline.agent.rewind import FileDiff, RewindPreview
+from foldline.agent.session.rewind import FileDiff, RewindPreview
 from foldline.agent.tools import ToolContext, ToolOutcome, default_tools
 from foldline.history import Session
 from foldline.llm import ModelInfo

@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from foldline.agent.settings import load_settings
-from foldline.agent.settings_edit import change, in_toml
+from foldline.agent.settings.edit import change, in_toml
+from foldline.agent.settings.settings import load_settings
 from foldline.tui.base_app import BaseApp
 from foldline.tui.screens.settings import (
     IN_EFFECT,

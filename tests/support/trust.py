@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from foldline.agent.trust import decide, folder_files
+from foldline.agent.project.trust import decide, folder_files
 
 
 def agree(folder: Path) -> None:

@@ -34,8 +34,8 @@ TESTS = Path(__file__).parent.parent
 NEEDS = {
     "foldline": "foldline.*",
     "foldline acp": "foldline.* foldline.cli.acp.server openai",
-    "support.mcp_server": "foldline.agent.mcp support.mcp_oauth uvicorn mcp.server.lowlevel mcp.server.stdio "
-    "mcp.server.runner mcp.server.subscriptions mcp.server.streamable_http_manager",
+    "support.mcp_server": "foldline.agent.extensions.mcp support.mcp_oauth uvicorn mcp.server.lowlevel "
+    "mcp.server.stdio mcp.server.runner mcp.server.subscriptions mcp.server.streamable_http_manager",
     "support.server": "support.server_messages support.server_responses support.server_embeddings",
 }
 """Programs, and the modules imported before each."""

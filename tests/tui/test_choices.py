@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from foldline.agent.approvals import ANSWER_FREELY
+from foldline.agent.permissions.approvals import ANSWER_FREELY
 from foldline.frontend.state import Answerable, ChatState, Question, Stepping
 from foldline.protocol.operations import Approve, Choose
 from foldline.tui.escape_actions import ESC_LEAVES_CHOICE

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent import state as agent_state
+from foldline.agent.session import state as agent_state
 from foldline.compaction import engine, summary_view
 from support.agents import reply
 from support.live import FULL, live

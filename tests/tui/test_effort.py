@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from foldline.agent.settings import load_settings
-from foldline.agent.settings_schema import AllSettings
+from foldline.agent.settings.schema import AllSettings
+from foldline.agent.settings.settings import load_settings
 from foldline.tui.lists.picker import Picker
 from support.live import live
 

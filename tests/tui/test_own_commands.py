@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.catalogue import NOT_APPROVED
+from foldline.agent.extensions.catalogue import NOT_APPROVED
 from foldline.tui.lists.picker import Picker
 from foldline.tui.screens.palette import Palette
 from foldline.tui.transcript.rows import EXPANDED_COMMAND

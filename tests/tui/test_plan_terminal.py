@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.approvals import ANSWER_FREELY
-from foldline.agent.plan import OWN_WORDS
+from foldline.agent.permissions.approvals import ANSWER_FREELY
+from foldline.agent.session.plan import OWN_WORDS
 from foldline.history import Session
 from foldline.protocol import ToolResultMessage
 from support.server import MODEL, running_server

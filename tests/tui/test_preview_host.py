@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.auto_compact import AUTO_OFF
+from foldline.agent.session.auto_compact import AUTO_OFF
 from foldline.compaction import Proposal, SessionLedger
 from foldline.frontend.reduce import NOTHING_TO_COMPACT
 from foldline.memory.ledger import Ledger

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.agent import Agent
-from foldline.agent.rewind import FileDiff, RewindPreview
+from foldline.agent.session.rewind import FileDiff, RewindPreview
 from foldline.frontend.state import Tab
 from foldline.history import Session
 from foldline.history.lock import holder_of

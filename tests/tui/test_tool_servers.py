@@ -4,8 +4,8 @@ import os
 import signal
 from pathlib import Path
 
-from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.agent.mcp.connection import HAS_STOPPED, NOT_STARTED
+from foldline.agent.extensions.mcp import ServerConfig, ToolServers
+from foldline.agent.extensions.mcp.connection import HAS_STOPPED, NOT_STARTED
 from foldline.tui.dialogs import NO_SERVER
 from foldline.tui.lists.picker import Picker
 from foldline.tui.widgets.status import STARTING_SERVERS

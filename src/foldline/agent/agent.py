@@ -6,6 +6,26 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from foldline.agent.extensions.mcp import ToolServers
+from foldline.agent.extensions.mcp.elicitation import elicited
+from foldline.agent.permissions.approvals import SANDBOXED, Choices, resumed_policy
+from foldline.agent.permissions.sandbox_policy import SandboxOptions
+from foldline.agent.session.auto_compact import (
+    auto_compact_blocker,
+    end_of_task_is_due,
+    next_step,
+)
+from foldline.agent.session.hook_runs import fire
+from foldline.agent.session.limits import Bounds
+from foldline.agent.session.plan import AskUserTool, PlanTool
+from foldline.agent.session.proposals import BackgroundDraft
+from foldline.agent.session.skill_loading import SkillTool
+from foldline.agent.session.state import AgentState, Mode
+from foldline.agent.session.tool_search import ToolSearch
+from foldline.agent.settings.schema import Limits
+from foldline.agent.settings.settings import Settings, connect_summariser
+from foldline.agent.tools.history import DmailTool, Mailbox, recall_tools
+from foldline.agent.turn.request import EMPTY_ANSWER
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy
 from foldline.history import Session
 from foldline.llm import LLM
@@ -22,25 +42,9 @@ from foldline.protocol import (
 from foldline.protocol.events import Event, TaskFinished
 from foldline.view.budget import BudgetSettings
 
-from .approvals import SANDBOXED, Choices, resumed_policy
-from .auto_compact import auto_compact_blocker, end_of_task_is_due, next_step
 from .executor import Executor
-from .hook_runs import fire
-from .limits import Bounds
-from .mcp import ToolServers
-from .mcp.elicitation import elicited
-from .plan import AskUserTool, PlanTool
-from .proposals import BackgroundDraft
-from .request import EMPTY_ANSWER
-from .sandbox_policy import SandboxOptions
-from .settings import Settings, connect_summariser
-from .settings_schema import Limits
-from .skill_loading import SkillTool
-from .state import AgentState, Mode
 from .subagents import Subagents
-from .tool_search import ToolSearch
 from .tools import Tool, default_tools
-from .tools.history import DmailTool, Mailbox, recall_tools
 
 NO_CONNECT = (
     "This agent cannot connect to the model {model}: it was created without `connect`."

@@ -8,27 +8,26 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from foldline.agent.session.auto_compact import compact_between_turns, make_room
+from foldline.agent.session.commands import edit_view, switch_model, undo
+from foldline.agent.session.compact import CompactionRequest, apply, compact
+from foldline.agent.session.instructions import job_end
+from foldline.agent.session.permission_changes import permit
+from foldline.agent.session.plan import review_plan, set_goal
+from foldline.agent.session.proposals import Redraft
+from foldline.agent.session.rewind import rewind
+from foldline.agent.session.skill_loading import load_skill
+from foldline.agent.session.state import AgentState
+from foldline.agent.session.trust_question import revoke_trust
+from foldline.agent.turn.calls import Calls
+from foldline.agent.turn.fallback import Fallbacks
+from foldline.agent.turn.shell import run_shell
+from foldline.agent.turn.turn import Turn
 from foldline.compaction import load_strategy, strategy_name
 from foldline.llm import LLM
 from foldline.protocol import Clear, FoldlineError, events, operations
 from foldline.protocol.events import Event, TaskFinished
 from foldline.protocol.operations import Operation
-
-from .auto_compact import compact_between_turns, make_room
-from .calls import Calls
-from .commands import edit_view, switch_model, undo
-from .compact import CompactionRequest, apply, compact
-from .fallback import Fallbacks
-from .instructions import job_end
-from .permission_changes import permit
-from .plan import review_plan, set_goal
-from .proposals import Redraft
-from .rewind import rewind
-from .shell import run_shell
-from .skill_loading import load_skill
-from .state import AgentState
-from .trust_question import revoke_trust
-from .turn import Turn
 
 STRATEGY_CHANGED = "Compactions now use the strategy {name}."
 UNEXPECTED = (

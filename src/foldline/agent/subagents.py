@@ -14,6 +14,20 @@ from typing import Final, NamedTuple
 
 from pydantic import Field
 
+from foldline.agent.extensions.agent_files import USUAL, built_in
+from foldline.agent.extensions.skills import listing
+from foldline.agent.permissions.approvals import Choices
+from foldline.agent.project.discovery import Extension
+from foldline.agent.session.hook_runs import tool_subjects
+from foldline.agent.session.limits import Bounds, Spent
+from foldline.agent.session.plan import AskUserTool, PlanTool
+from foldline.agent.session.proposals import BackgroundDraft
+from foldline.agent.session.skill_loading import SkillTool
+from foldline.agent.session.state import SEARCH_TOOL, SKILL_TOOL, TASK_TOOL, AgentState
+from foldline.agent.settings.schema import Limits
+from foldline.agent.tools.base import fitted
+from foldline.agent.tools.bash import BashTool
+from foldline.agent.tools.history import RECALL_TOOLS, DmailTool, recall_tools
 from foldline.compaction import (
     AdaptiveCompaction,
     CompactionStrategy,
@@ -44,18 +58,7 @@ from foldline.text.numbers import many, short_tokens
 from foldline.text.shorten import clip
 from foldline.view.calls import early_end, unanswered
 
-from .agent_files import USUAL, built_in
-from .approvals import Choices
-from .discovery import Extension
 from .executor import Executor
-from .hook_runs import tool_subjects
-from .limits import Bounds, Spent
-from .plan import AskUserTool, PlanTool
-from .proposals import BackgroundDraft
-from .settings_schema import Limits
-from .skill_loading import SkillTool
-from .skills import listing
-from .state import SEARCH_TOOL, SKILL_TOOL, TASK_TOOL, AgentState
 from .tools import (
     Arguments,
     BaseTool,
@@ -65,9 +68,6 @@ from .tools import (
     ToolFailure,
     ToolOutcome,
 )
-from .tools.base import fitted
-from .tools.bash import BashTool
-from .tools.history import RECALL_TOOLS, DmailTool, recall_tools
 
 MOST_AT_ONCE: Final = 4
 """Maximum number of subagents of one session that run in parallel. Others wait."""

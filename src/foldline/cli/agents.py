@@ -7,10 +7,10 @@ from pathlib import Path
 
 from foldline.agent import Agent
 from foldline.agent.agent import retune
-from foldline.agent.approvals import resumed_policy
-from foldline.agent.layers import from_project
-from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.agent.settings import (
+from foldline.agent.extensions.mcp import ServerConfig, ToolServers
+from foldline.agent.permissions.approvals import resumed_policy
+from foldline.agent.settings.layers import from_project
+from foldline.agent.settings.settings import (
     Settings,
     connect_llm,
     connect_summariser,

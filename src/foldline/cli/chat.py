@@ -203,8 +203,8 @@ def _load(start: _Start, chosen: "Mapping[str, object]") -> "tuple[Agent, bool]"
 
     Returns the agent, and whether no model has been set up yet.
     """
-    from foldline.agent.model_choice import is_first_start
-    from foldline.agent.settings import connect_llm
+    from foldline.agent.settings.model_choice import is_first_start
+    from foldline.agent.settings.settings import connect_llm
     from foldline.history import data_home
 
     from .agents import agent_for, chosen_session

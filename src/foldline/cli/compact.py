@@ -5,13 +5,13 @@ from contextlib import AsyncExitStack, aclosing, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.agent.settings import (
+from foldline.agent.settings.schema import Amount
+from foldline.agent.settings.settings import (
     Settings,
     connect_llm,
     connect_summariser,
     known_window,
 )
-from foldline.agent.settings_schema import Amount
 from foldline.compaction import (
     Plan,
     Proposal,

@@ -3,13 +3,13 @@
 import os
 from pathlib import Path
 
-from foldline.agent.layers import config_file
-from foldline.agent.model_choice import ProviderSource, provider_source
-from foldline.agent.settings import DEFAULT
-from foldline.agent.settings_edit import shown, unset_words
-from foldline.agent.settings_schema import AllSettings
-from foldline.agent.trust import PROJECT_FILE, folder_files
-from foldline.agent.trust_question import does, names
+from foldline.agent.project.trust import PROJECT_FILE, folder_files
+from foldline.agent.session.trust_question import does, names
+from foldline.agent.settings.edit import shown, unset_words
+from foldline.agent.settings.layers import config_file
+from foldline.agent.settings.model_choice import ProviderSource, provider_source
+from foldline.agent.settings.schema import AllSettings
+from foldline.agent.settings.settings import DEFAULT
 from foldline.protocol import FoldlineError
 
 from .output import Cell, Column, Row, note, say_json, say_table

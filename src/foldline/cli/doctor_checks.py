@@ -18,23 +18,23 @@ from itertools import groupby
 from pathlib import Path
 
 from foldline.agent import Agent
-from foldline.agent.api_keys import secret_variables
-from foldline.agent.catalogue import catalogue_of
-from foldline.agent.hooks import hooks_of
-from foldline.agent.instructions import read_preamble
-from foldline.agent.layers import config_file
-from foldline.agent.mcp import ToolServers
-from foldline.agent.mcp.servers import MISSING
-from foldline.agent.model_choice import provider_source
-from foldline.agent.sandbox import engine_here
-from foldline.agent.settings import Settings, connect_llm, load_settings
-from foldline.agent.trust import (
+from foldline.agent.extensions.catalogue import catalogue_of
+from foldline.agent.extensions.hooks import hooks_of
+from foldline.agent.extensions.mcp import ToolServers
+from foldline.agent.extensions.mcp.servers import MISSING
+from foldline.agent.permissions.sandbox import engine_here
+from foldline.agent.project.trust import (
     INSTRUCTION_FILES,
     PROJECT_FILE,
     folder_files,
     project_file,
 )
-from foldline.agent.trust_question import does
+from foldline.agent.session.instructions import read_preamble
+from foldline.agent.session.trust_question import does
+from foldline.agent.settings.api_keys import secret_variables
+from foldline.agent.settings.layers import config_file
+from foldline.agent.settings.model_choice import provider_source
+from foldline.agent.settings.settings import Settings, connect_llm, load_settings
 from foldline.data import archive_dir, config_dir
 from foldline.files import is_file, is_there
 from foldline.formats.session_list import found_sessions

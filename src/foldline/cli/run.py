@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from foldline.agent import Agent
-from foldline.agent.approvals import Policy
-from foldline.agent.plan import read_plan
-from foldline.agent.settings import Settings, connect_llm
-from foldline.agent.trust import decide, folder_files
+from foldline.agent.permissions.approvals import Policy
+from foldline.agent.project.trust import decide, folder_files
+from foldline.agent.session.plan import read_plan
+from foldline.agent.settings.settings import Settings, connect_llm
 from foldline.files import read_regular
 from foldline.history import Session, short_id, typed_path
 from foldline.past.describe import describe

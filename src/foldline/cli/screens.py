@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from foldline.agent.layers import key_settings, theme_name
+from foldline.agent.settings.layers import key_settings, theme_name
 from foldline.data import config_dir
 
 from .arguments import UsageError

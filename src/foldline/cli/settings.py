@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from foldline.agent.settings import Settings, load_settings
+from foldline.agent.settings.settings import Settings, load_settings
 from foldline.files import is_folder
 from foldline.llm.base import OFFLINE
 from foldline.llm.models import model_info

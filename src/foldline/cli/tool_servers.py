@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Literal
 
-from foldline.agent.mcp import ToolServers
+from foldline.agent.extensions.mcp import ToolServers
 from foldline.protocol import FoldlineError, system_words
 
 from .agents import tool_servers

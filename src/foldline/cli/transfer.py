@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from foldline.agent.api_keys import mask_of
+from foldline.agent.settings.api_keys import mask_of
 from foldline.data import real_path
 from foldline.files import is_file, is_folder
 from foldline.formats.bundle import BUNDLED, unpack

@@ -1,5 +1,19 @@
 """The public names of `foldline.compaction`: strategies, the engine that runs them, and prompts."""
 
+from foldline.compaction.strategies.adaptive import AdaptiveCompaction
+from foldline.compaction.strategies.digest import DigestCompaction
+from foldline.compaction.strategies.hide import (
+    ToolResultHidingCompaction,
+    with_hidden_results,
+)
+from foldline.compaction.strategies.hide_then_summary import HidingThenSummaryCompaction
+from foldline.compaction.strategies.hierarchical import HierarchicalCompaction
+from foldline.compaction.strategies.importance import ImportanceCompaction
+from foldline.compaction.strategies.ladder import LadderCompaction
+from foldline.compaction.strategies.semantic import SemanticCompaction
+from foldline.compaction.strategies.simple import SimpleCompaction
+from foldline.compaction.strategies.summary import SummaryCompaction
+
 from .automation import (
     compaction_undone,
     kind_of,
@@ -24,16 +38,6 @@ from .registry import (
     strategy_for,
     strategy_name,
 )
-from .strategies.adaptive import AdaptiveCompaction
-from .strategies.digest import DigestCompaction
-from .strategies.hide import ToolResultHidingCompaction, with_hidden_results
-from .strategies.hide_then_summary import HidingThenSummaryCompaction
-from .strategies.hierarchical import HierarchicalCompaction
-from .strategies.importance import ImportanceCompaction
-from .strategies.ladder import LadderCompaction
-from .strategies.semantic import SemanticCompaction
-from .strategies.simple import SimpleCompaction
-from .strategies.summary import SummaryCompaction
 from .strategy import (
     CompactionContext,
     CompactionFailed,

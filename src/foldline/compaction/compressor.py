@@ -15,6 +15,8 @@ from collections.abc import (
 from dataclasses import dataclass
 from inspect import isawaitable
 
+from foldline.compaction.strategies.adaptive import AdaptiveCompaction
+from foldline.compaction.strategies.summary import SummaryCompaction
 from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request
 from foldline.memory.ledger import Ledger
 from foldline.protocol import (
@@ -32,8 +34,6 @@ from .chat_messages import ChatMessage, ReadMessage, Source, read_messages, writ
 from .fallbacks import FailureLadder, SizeGoal
 from .ledger import with_ledger_in
 from .price import ledger_room, steps_until_full
-from .strategies.adaptive import AdaptiveCompaction
-from .strategies.summary import SummaryCompaction
 from .strategy import CompactionContext, CompactionStrategy, MeteredLLM, tokens_of
 
 NO_ROOM = (

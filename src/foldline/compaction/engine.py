@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from foldline.compaction.strategies.hide import KEPT_GROUPS
 from foldline.llm import LLM, ToolSpec
 from foldline.memory.audit import Audit
 from foldline.past.files import file_lists
@@ -37,7 +38,6 @@ from .ledger import SessionLedger, budget_of, with_ledger_in
 from .price import gain, least_hidden, ledger_room, steps_until_full
 from .proposal import Proposal, originals_of, shown
 from .registry import BUILT_IN
-from .strategies.hide import KEPT_GROUPS
 from .strategy import (
     CompactionContext,
     CompactionStrategy,

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from foldline.compaction.strategies.digest import DigestCompaction
+from foldline.compaction.strategies.hide import ToolResultHidingCompaction
+from foldline.compaction.strategies.summary import SummaryCompaction
 from foldline.llm import ContextOverflow, LLMError
 from foldline.protocol import NEW, FoldlineError, events
 from foldline.view.items import Key, Messages, is_preamble
 
 from .rewrite import faults
-from .strategies.digest import DigestCompaction
-from .strategies.hide import ToolResultHidingCompaction
-from .strategies.summary import SummaryCompaction
 from .strategy import (
     CompactionContext,
     CompactionFailed,

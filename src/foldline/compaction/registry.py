@@ -11,21 +11,21 @@ from pathlib import Path
 from types import UnionType
 from typing import Union, get_args, get_origin
 
+from foldline.compaction.strategies.adaptive import AdaptiveCompaction
+from foldline.compaction.strategies.digest import DigestCompaction
+from foldline.compaction.strategies.hide import ToolResultHidingCompaction
+from foldline.compaction.strategies.hide_then_summary import HidingThenSummaryCompaction
+from foldline.compaction.strategies.hierarchical import HierarchicalCompaction
+from foldline.compaction.strategies.importance import ImportanceCompaction
+from foldline.compaction.strategies.ladder import LadderCompaction
+from foldline.compaction.strategies.semantic import SemanticCompaction
+from foldline.compaction.strategies.simple import SimpleCompaction
+from foldline.compaction.strategies.summary import SummaryCompaction
 from foldline.history import Session
 from foldline.llm import LLM, Embedder
 from foldline.llm.base import HasEmbedder
 from foldline.protocol import FoldlineError, Reason
 
-from .strategies.adaptive import AdaptiveCompaction
-from .strategies.digest import DigestCompaction
-from .strategies.hide import ToolResultHidingCompaction
-from .strategies.hide_then_summary import HidingThenSummaryCompaction
-from .strategies.hierarchical import HierarchicalCompaction
-from .strategies.importance import ImportanceCompaction
-from .strategies.ladder import LadderCompaction
-from .strategies.semantic import SemanticCompaction
-from .strategies.simple import SimpleCompaction
-from .strategies.summary import SummaryCompaction
 from .strategy import CompactionStrategy
 
 BUILT_IN: Mapping[str, type[CompactionStrategy]] = {

@@ -18,7 +18,7 @@ from foldline.text.numbers import some
 from .detection import Format
 
 if TYPE_CHECKING:
-    from .readers.opencode.store import StoredSession
+    from foldline.formats.readers.opencode.store import StoredSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class AgentFolders:
             case "gemini-cli":
                 return path.stem.rpartition("-")[2]
             case "kimi-cli":
-                from .readers.kimi_cli.reader import (
+                from foldline.formats.readers.kimi_cli.reader import (
                     session_id_of,  # a reader is imported only if the agent has sessions
                 )
 
@@ -79,7 +79,7 @@ class AgentFolders:
         """
         if self.agent != "opencode":
             return []
-        from .readers.opencode.store import (
+        from foldline.formats.readers.opencode.store import (
             stored_in_database,
             stored_in_files,
         )  # imports SQLite

@@ -3,11 +3,12 @@
 from hashlib import sha256
 from pathlib import Path
 
+from foldline.formats.readers.gemini.reader import project_of
+from foldline.formats.readers.kimi_cli.beside import beside_kimi
+from foldline.formats.readers.klaude import reader as klaude
+
 from .base import object_in
 from .beside import Beside, SharedFiles
-from .readers.gemini.reader import project_of
-from .readers.kimi_cli.beside import beside_kimi
-from .readers.klaude import reader as klaude
 
 
 class Neighbours:

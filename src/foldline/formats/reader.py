@@ -179,9 +179,10 @@ def _begins(path: Path, magic: bytes) -> bool:
 
 
 def _read_database(path: Path) -> ForeignSession:
+    from foldline.formats.readers.opencode.reader import read_opencode_database
+    from foldline.formats.readers.opencode.store import is_opencode_database, tables_of
+
     from .detection import refused_database
-    from .readers.opencode.reader import read_opencode_database
-    from .readers.opencode.store import is_opencode_database, tables_of
 
     file = file_of(path)
     tables = tables_of(file)
@@ -198,8 +199,8 @@ def _read_database(path: Path) -> ForeignSession:
 def _newest_stored(folder: Path) -> Path | None:
     if not (is_folder(folder / "session") or is_folder(folder / "storage")):
         return None
-    from .readers.opencode.reader import newest_of
-    from .readers.opencode.store import is_store, stored_in_files
+    from foldline.formats.readers.opencode.reader import newest_of
+    from foldline.formats.readers.opencode.store import is_store, stored_in_files
 
     for store in (folder, folder / "storage"):
         if is_store(store):

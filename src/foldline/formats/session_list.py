@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 
 from foldline.data import real_path
 from foldline.files import opened, read_regular
+from foldline.formats.readers.kimi_cli.reader import rotations
 from foldline.history.catalog import file_time
 from foldline.history.meta import TITLE_CELLS, Meta, describe
 from foldline.protocol import FoldlineError, system_words
@@ -27,7 +28,6 @@ from .base import EPOCH, ForeignSession
 from .detection import FOREIGN, Format
 from .homes import AGENT_FOLDERS, AGENTS, AgentFolders
 from .neighbours import Neighbours
-from .readers.kimi_cli.reader import rotations
 
 # --- excerpts -----------------------------------------------------------------------------------------
 

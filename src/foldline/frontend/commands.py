@@ -12,7 +12,7 @@ from foldline.frontend.keymap import KeyTable, Place, ScreenKey, table
 from foldline.frontend.state import ChatState
 
 if TYPE_CHECKING:
-    from foldline.agent.discovery import Extension
+    from foldline.agent.project.discovery import Extension
 
 CHAT: Final = "chat"
 """Name of the chat's key table."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
 
-from foldline.agent.state import AgentState
+from foldline.agent.session.state import AgentState
 from foldline.compaction import Plan
 from foldline.frontend.state import (
     CacheEnds,

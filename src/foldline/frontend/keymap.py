@@ -17,7 +17,7 @@ from foldline.frontend.key_names import WAYS_OUT, joined, key_name, spelled
 from foldline.sequences import grouped
 
 if TYPE_CHECKING:
-    from foldline.agent.layers import RawSetting
+    from foldline.agent.settings.layers import RawSetting
 
 
 @dataclass(frozen=True, slots=True)

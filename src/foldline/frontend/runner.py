@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from foldline.agent import Agent
-from foldline.agent.auto_compact import TOO_LONG, auto_compact_blocker
+from foldline.agent.session.auto_compact import TOO_LONG, auto_compact_blocker
 from foldline.compaction import BUILT_IN, strategy_name
 from foldline.frontend.inputs import ShellCall, parse_input
 from foldline.history import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from foldline.agent.discovery import Extension
+    from foldline.agent.project.discovery import Extension
     from foldline.protocol import ApprovalMode
     from foldline.protocol.events import ProposalReady, SubagentProgress
 

@@ -35,6 +35,18 @@ def about_tokens(count: int) -> str:
     return f"~{_rounded(count / 1000, 0)}k"
 
 
+def sized(size: int) -> str:
+    """Format a size in bytes, for example `812 B` or `4.1 kB`."""
+    if size < 1000:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("kB", "MB", "GB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} TB"
+
+
 def percent(part: int, whole: int) -> str:
     """Format a share as a percentage: `89%`.
 

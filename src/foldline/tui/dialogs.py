@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from foldline.agent.mcp import ToolServers
+    from foldline.agent.extensions.mcp import ToolServers
     from foldline.frontend.runner import Runner
     from foldline.tui.base_app import BaseApp
     from foldline.tui.lists.picker import Picker, PickerItem
@@ -50,8 +50,8 @@ def change_theme(app: "BaseApp[Any]", name: str, remark: Remark) -> None:
 
 
 async def _save_theme(name: str, clash: str, remark: Remark) -> None:
-    from foldline.agent.layers import config_file
-    from foldline.agent.model_choice import changed_config
+    from foldline.agent.settings.layers import config_file
+    from foldline.agent.settings.model_choice import changed_config
     from foldline.history.paths import with_tilde
     from foldline.protocol import FoldlineError
 
@@ -245,7 +245,7 @@ def show_skills(chat: "SessionWindow", runner: "Runner", argument: str) -> None:
 
     Without a name, let the user choose a skill.
     """
-    from foldline.agent.skill_loading import skill_rows
+    from foldline.agent.session.skill_loading import skill_rows
     from foldline.protocol.operations import LoadSkill
     from foldline.tui.lists.picker import PickerItem
 

@@ -94,8 +94,8 @@ class ModelSetup:
             self._chat.run_worker(self._choose(at_models=at_models), group="setup")
 
     async def _choose(self, *, at_models: bool) -> None:
-        from foldline.agent.commands import compacts_before_switch
-        from foldline.agent.settings import load_settings
+        from foldline.agent.session.commands import compacts_before_switch
+        from foldline.agent.settings.settings import load_settings
         from foldline.tui.screens.setup import ModelDialog
         from foldline.tui.screens.setup_servers import KnownServers
 
@@ -156,8 +156,8 @@ class ModelSetup:
         Returns:
             A message for the status row.
         """
-        from foldline.agent.api_keys import KEYS_FILE
-        from foldline.agent.settings import load_settings
+        from foldline.agent.settings.api_keys import KEYS_FILE
+        from foldline.agent.settings.settings import load_settings
         from foldline.tui.screens.setup_servers import KnownServers
 
         state = self._runner.agent.state

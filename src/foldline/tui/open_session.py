@@ -341,7 +341,7 @@ class OpenSession(ChatScreen):
     @work(exclusive=True, group="catalogue")
     async def _find_commands(self) -> None:
         """Find the user's skills and commands."""
-        from foldline.agent.skill_loading import look_around
+        from foldline.agent.session.skill_loading import look_around
 
         if self.runner is not None:
             await look_around(self.runner.agent.state)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foldline.agent import Agent
-from foldline.agent.rewind import diffs_since
+from foldline.agent.session.rewind import diffs_since
 from foldline.compaction import load_prompt
 from foldline.files import is_file
 from foldline.frontend.facts import NO_TITLE, status_lines

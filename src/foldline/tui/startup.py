@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foldline.agent import Agent
-    from foldline.agent.state import AgentState
+    from foldline.agent.session.state import AgentState
     from foldline.frontend.figures import Figures
     from foldline.llm import LLM
     from foldline.protocol import BaseMessage

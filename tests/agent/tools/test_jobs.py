@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.api_keys import Mask
+from foldline.agent.settings.api_keys import Mask
 from foldline.agent.tools import ToolContext, ToolOutcome, bash, jobs
 from foldline.agent.tools.jobs import BackgroundJob
 from foldline.agent.tools.process import SEVERAL_RUNNING, STILL_RUNNING

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.agent.approvals import Policy, decide
+from foldline.agent.permissions.approvals import Policy, decide
 from foldline.agent.tools.bash import BashTool
 from foldline.agent.tools.shell_syntax import LONGEST, read
 from foldline.protocol import Rule

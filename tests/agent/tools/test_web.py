@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.permissions import hosts
 from foldline.agent.tools import ToolContext, ToolOutcome, html, images
 from foldline.agent.tools import web as fetch
 from foldline.protocol import Rule
@@ -281,7 +282,7 @@ def test_this_machine_counts_as_outside_however_it_is_written(
 def test_only_ordinary_addresses_of_the_internet_are_public(
     address: str, public: bool
 ) -> None:
-    assert fetch.is_public(address) is public
+    assert hosts.is_public(address) is public
 
 
 def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from acp import schema
 
-from foldline.agent.approvals import ANSWER_FREELY
-from foldline.agent.plan import NO_ANSWER, NOT_ACCEPTED, OWN_WORDS
-from foldline.agent.trust_question import NOT_AGREED
+from foldline.agent.permissions.approvals import ANSWER_FREELY
+from foldline.agent.session.plan import NO_ANSWER, NOT_ACCEPTED, OWN_WORDS
+from foldline.agent.session.trust_question import NOT_AGREED
 from foldline.cli.plain.commands import APPROVED
 from foldline.cli.plain.questions import LEAVES_FOLDER
 from foldline.llm.catalog import NEEDS_KEY

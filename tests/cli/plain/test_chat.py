@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.approvals import ANSWER_FREELY
+from foldline.agent.permissions.approvals import ANSWER_FREELY
 from foldline.cli.plain.chat import (
     ANSWER_AGAIN,
     KEPT_AS_PROMPT,

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.mcp.servers import ServerTool, ToolServer
+from foldline.agent.extensions.mcp.servers import ServerTool, ToolServer
 from foldline.frontend.figures import Figures
 from foldline.history import Session
 from foldline.llm import ToolSpec

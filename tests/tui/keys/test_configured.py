@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.layers import RawSetting, key_settings
-from foldline.agent.settings import load_settings
+from foldline.agent.settings.layers import RawSetting, key_settings
+from foldline.agent.settings.settings import load_settings
 from foldline.frontend.key_names import ALLOWED, listed
 from foldline.frontend.keymap import Keymap, in_force, keymap_of, use
 from foldline.protocol import FoldlineError

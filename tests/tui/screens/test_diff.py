@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from foldline.agent.rewind import NOT_TEXT
+from foldline.agent.session.rewind import NOT_TEXT
 from foldline.tui.lists.picker import Picker
 from foldline.tui.screens.diff import NO_CHANGES, DiffScreen
 from foldline.tui.screens.rewind import STAY

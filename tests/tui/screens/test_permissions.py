@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.approvals import RULES_IGNORED, Policy, ProjectRule
-from foldline.agent.sandbox import Engine
-from foldline.agent.trust import agreed_bytes
+from foldline.agent.permissions.approvals import RULES_IGNORED, Policy, ProjectRule
+from foldline.agent.permissions.sandbox import Engine
+from foldline.agent.project.trust import agreed_bytes
 from foldline.past.approval_words import mode_words
 from foldline.protocol import Approval, Rule
 from foldline.tui.lists.picker import Picker

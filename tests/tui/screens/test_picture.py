@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.mcp import sign_in
+from foldline.agent.extensions.mcp import sign_in
 from foldline.llm.offline.reply import UNCLEAR
 from foldline.protocol import ImagePart
 from foldline.tui.escape_actions import ESC_TO_PROMPT

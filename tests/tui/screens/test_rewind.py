@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from textual.keys import _character_to_key
 
-from foldline.agent.rewind import REMOVED
+from foldline.agent.session.rewind import REMOVED
 from foldline.tui.escape_actions import ESC_REWINDS
 from foldline.tui.lists.picker import Picker
 from foldline.tui.screens.rewind import (

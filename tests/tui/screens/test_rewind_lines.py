@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from foldline.agent.rewind import RewindPreview
+from foldline.agent.session.rewind import RewindPreview
 from foldline.past.rewind_points import FileChange
 from foldline.tui.screens.rewind import (
     BY_OTHERS,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings_schema import ADVANCED, KEYS, LABELS
+from foldline.agent.settings.schema import ADVANCED, KEYS, LABELS
 from foldline.tui.lists.picker import NO_MATCH
 from foldline.tui.screens.settings import IN_EFFECT, UNFOLD
 from support.settings_screen import OWN, SettingsFile, settings_on

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings import load_settings
+from foldline.agent.settings.settings import load_settings
 from foldline.compaction import DigestCompaction
 from foldline.tui.dialogs import NO_THEME, THEME_SAVED
 from foldline.tui.screens.settings import AFTER_TURN, IN_EFFECT, SettingsScreen

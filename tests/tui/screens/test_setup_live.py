@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.settings import connect_llm, load_settings
+from foldline.agent.settings.settings import connect_llm, load_settings
 from foldline.cli.agents import agent_for
 from foldline.protocol import ModelChange
 from foldline.tui.app import FoldlineApp

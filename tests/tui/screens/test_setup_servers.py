@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings import connect_llm, load_settings
+from foldline.agent.settings.settings import connect_llm, load_settings
 from foldline.llm import LLMError
 from foldline.protocol import FoldlineError
 from foldline.tui.screens.setup_servers import (

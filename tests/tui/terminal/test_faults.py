@@ -9,7 +9,7 @@ from support.terminal import COLD, terminal
 
 KEY = "sk-planted-7f3a9c51e2"
 BREAKS = """
-import foldline.agent.settings as settings
+import foldline.agent.settings.settings as settings
 
 def connect_llm(settings, environ):
     key = environ["OPENAI_API_KEY"]

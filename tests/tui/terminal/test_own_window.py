@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings import load_settings
+from foldline.agent.settings.settings import load_settings
 from foldline.protocol import FoldlineError
 from foldline.tui.terminal.app import TerminalApp, run_app
 from foldline.tui.terminal.signs import AsciiFilter

@@ -18,6 +18,10 @@ from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from foldline.agent.permissions.approvals import Level
+from foldline.agent.permissions.confinement import BlockedAccess, CommandSandbox
+from foldline.agent.permissions.sandbox_acting import ActingEntry
+from foldline.agent.settings.api_keys import Mask
 from foldline.data import real_path
 from foldline.files import make_private, write_new
 from foldline.json_text import JsonObject
@@ -34,10 +38,6 @@ from foldline.text.harmless import escaped_line
 from foldline.text.numbers import many
 from foldline.view.tokens import estimate_tokens
 
-from ..api_keys import Mask
-from ..approvals import Level
-from ..confinement import BlockedAccess, CommandSandbox
-from ..sandbox_acting import ActingEntry
 from .jobs import Jobs
 from .text import FullText, clipped, line_count, lines_from, sendable, with_notes
 

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from foldline.agent.permissions.approvals import WRITES
+from foldline.agent.settings.api_keys import Mask
 from foldline.programs import shell
 from foldline.protocol import FoldlineError, Rule
 from foldline.text.harmless import escaped_line
@@ -15,8 +17,6 @@ from foldline.text.numbers import many
 from foldline.text.shorten import clip
 from foldline.view.tokens import estimate_tokens
 
-from ..api_keys import Mask
-from ..approvals import WRITES
 from .bans import why_banned
 from .base import (
     Arguments,

@@ -24,7 +24,7 @@ from foldline.files import folder_at, is_there, opened, overwrite, put_whole, st
 from foldline.memory.clip import first_lines, fits
 from foldline.protocol import FileTouch, system_words
 from foldline.sequences import same_start
-from foldline.text.numbers import many
+from foldline.text.numbers import many, sized
 from foldline.text.shorten import clip
 from foldline.view.tokens import estimate_tokens
 
@@ -50,7 +50,6 @@ from .text import (
     line_count,
     line_span,
     lines_from,
-    sized,
     with_line_ends,
     with_notes,
 )

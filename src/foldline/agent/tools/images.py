@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from foldline.protocol import ImagePart
+from foldline.text.numbers import sized
 
 from .base import ToolFailure
-from .text import sized
 
 BROKEN = "{file} is a broken image ({type}, {size}) and was not shown."
 TOO_WIDE = (

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from foldline.agent.permissions.confinement import CommandSandbox
+from foldline.agent.settings.api_keys import Mask
 from foldline.data import Environ
 from foldline.files import create_private, make_private, read_regular
 from foldline.protocol import FoldlineError, system_words
-from foldline.text.numbers import many
+from foldline.text.numbers import many, sized
 
-from ..api_keys import Mask
-from ..confinement import CommandSandbox
 from .process import LeftBehind, end_all, ending, spawn, still_running
-from .text import printed, sized
+from .text import printed
 
 GAP = "\n[… {size} of output were not kept …]\n"
 NOT_KEPT = "the output is not recorded from here on: {reason}"

@@ -14,10 +14,13 @@ import difflib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 
+from foldline.agent.permissions.acting_names import may_act, plain_name
+from foldline.agent.permissions.sandbox_home import is_private, private_entries
+from foldline.agent.project.discovery import up_to_top
 from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there, listed_at
 from foldline.history import data_home
@@ -28,8 +31,6 @@ from foldline.programs import (
     trusted_environment,
 )
 
-from ..discovery import up_to_top
-from ..sandbox_home import is_private, private_entries
 from .base import ToolContext, ToolFailure, named
 from .known_commands import leading_words
 from .process import environment
@@ -195,38 +196,6 @@ def _path_inside(path: str, cwd: Path) -> bool:
         return False  # its target is not known
 
 
-_INERT = frozenset(
-    (".gitignore", ".gitkeep", ".keep", ".dockerignore", ".editorconfig", ".mailmap")
-)
-"""Hidden files that cannot make a program run code."""
-_FOLDERS = frozenset(
-    (
-        ".agents", ".foldline", ".git", ".githooks", ".husky", ".lefthook", ".ssh",
-        ".vscode", ".idea", ".zed", ".devcontainer", ".direnv",
-        ".claude", ".codex", ".cursor", ".gemini", ".kimi", ".kiro", ".klaude", ".opencode", ".pi", ".qwen",
-        ".amazonq", ".augment", ".clinerules", ".continue", ".junie", ".roo", ".windsurf",
-    )
-)  # fmt: skip
-_FILES = re.compile(
-    r"""head  # makes a folder a repository without `.git`; its settings name programs
-    | hgrc  # of Mercurial
-    | \.pre-commit-config\.ya?ml | \.?lefthook(-local)?\.\w+  # hooks
-    | \.foldline\.toml | opencode\.jsonc? | \.mcp\.json  # of agents
-    | (agents?|claude|crush|gemini|qwen|warp)(\.local|\.override)?\.md
-    | \.?crush\.json | copilot-instructions\.md | .+\.instructions\.md
-    | \.(cursor|windsurf|cline|roo)rules
-    | \.devcontainer\.json | \.exrc | \.nvimrc | \.nvim\.lua | \.dir-locals(-2)?\.el  # of editors
-    | \.envrc | (\.?mise|\.rtx)(\.local)?\.toml  # of shells, as one enters the folder
-    | \.npmrc | \.yarnrc(\.yml)? | \.pnpmfile\.c?js | \.gdbinit | \.lldbinit | \.bazelrc  # name programs
-    """,
-    re.VERBOSE,
-)
-"""Matches the names of self-executing files, in lower case."""
-_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-"""Matches characters that HFS+ ignores in names.
-
-On HFS+, `.g\u200cit` is `.git` (see git's check in utf8.c).
-"""
 _BETWEEN_WORDS = re.compile(r"[\s;|&'\"()!=]+")
 _PATIENCE = 5.0
 """Maximum time for git to list its settings, in seconds.
@@ -257,10 +226,10 @@ def is_changeable(real: Path, cwd: Path) -> bool:
 def _acts(path: Path, folder: Path) -> bool:
     parents = [parent for parent in path.parents if parent.is_relative_to(folder)]
     return (
-        _may_act(path.relative_to(folder).parts)
+        may_act(path.relative_to(folder).parts)
         or any(map(path.is_relative_to, own_places([str(folder)])))
         # A working folder within a `.git` is not a work tree.
-        or ".git" in map(_plain, folder.parts)
+        or ".git" in map(plain_name, folder.parts)
         # A folder with a `HEAD`, even as a dangling link, may be a repository.
         or any(os.path.lexists(parent / "HEAD") for parent in parents)
         or any(
@@ -271,30 +240,6 @@ def _acts(path: Path, folder: Path) -> bool:
     )
 
 
-def _may_act(parts: Sequence[str]) -> bool:
-    """Return whether a file may be self-executing, judged by the names in its path."""
-    if not parts:
-        return False
-    *folders, name = map(_plain, parts)
-    if name.startswith(".") and name not in _INERT:
-        return True
-    return _FILES.fullmatch(name) is not None or any(
-        folder.startswith(".") for folder in folders
-    )
-
-
-def acts_by_itself(name: str) -> bool:
-    """Return whether a file or folder with this name is known to be self-executing.
-
-    Used for files that commands create, for which `_may_act` is too strict, because most hidden folders are
-    caches. Repositories are checked separately, because only some of their files are self-executing.
-    """
-    plain = _plain(name)
-    if plain in (".git", "head"):
-        return False
-    return plain in _FOLDERS or _FILES.fullmatch(plain) is not None
-
-
 def _link_targets(folder: Path) -> Iterator[str]:
     """Yield the targets of links that may be self-executing, for example `AGENTS.md -> rules.md`."""
     try:
@@ -302,7 +247,7 @@ def _link_targets(folder: Path) -> Iterator[str]:
             links = [
                 entry.path
                 for entry in entries
-                if entry.is_symlink() and _may_act([entry.name])
+                if entry.is_symlink() and may_act([entry.name])
             ]
         for link in links:
             yield real_path(link)
@@ -353,9 +298,3 @@ def _names_path(setting: str, path: Path, top: Path) -> bool:
         if is_inside(path, target) and (is_hooks_path or not is_folder(target)):
             return True
     return False
-
-
-def _plain(name: str) -> str:
-    """Normalise a name for file systems that ignore case, skip characters or use short names."""
-    plain = _UNSEEN.sub("", name).casefold().rstrip(". ")
-    return ".git" if plain == "git~1" else plain

@@ -28,10 +28,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from foldline.agent.permissions.confinement import CommandSandbox
+from foldline.agent.settings.api_keys import secret_variables
 from foldline.data import Environ
-
-from ..api_keys import secret_variables
-from ..confinement import CommandSandbox
 
 MARK = "FOLDLINE_CALL"
 """Variable with the marks of the calls to which a process belongs.

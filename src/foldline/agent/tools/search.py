@@ -20,7 +20,7 @@ from foldline.files import is_file, is_there, listed_at
 from foldline.json_text import JsonObject
 from foldline.programs import find_program, python_command, trusted_environment
 from foldline.text.harmless import escaped_line
-from foldline.text.numbers import many
+from foldline.text.numbers import many, sized
 
 from .base import (
     Arguments,
@@ -35,7 +35,6 @@ from .base import (
 )
 from .paths import is_inside, is_open, missing, protected_in
 from .process import environment, spawn
-from .text import sized
 from .tree import files_below, matcher
 
 SEARCH_FAILED = "The search failed: {reason}"

@@ -143,18 +143,6 @@ def line_span(offset: int | None, limit: int | None) -> str:
     return f":{first}-" if limit is None else f":{first}-{first + limit - 1}"
 
 
-def sized(size: int) -> str:
-    """Format a size in bytes, for example `812 B` or `4.1 kB`."""
-    if size < 1000:
-        return f"{size} B"
-    value = float(size)
-    for unit in ("kB", "MB", "GB"):
-        value /= 1000
-        if value < 999.95:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1000:.1f} TB"
-
-
 PART_OF_LINE = (
     "[… {size} of line {line} left out. To see them: `bash` "
     "sed -n {line}p {path} | cut -c {first}-{last} …]"

@@ -8,10 +8,8 @@ but never resolved again.
 
 import asyncio
 import codecs
-import ipaddress
 import os
 import re
-import socket
 import ssl
 import urllib.request
 import zlib
@@ -22,9 +20,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from foldline.agent.permissions.hosts import addresses_of, are_public
 from foldline.protocol import Rule
 from foldline.text.harmless import escaped_line
-from foldline.text.numbers import many
+from foldline.text.numbers import many, sized
 from foldline.version import __version__
 
 from .base import (
@@ -38,7 +37,7 @@ from .base import (
 )
 from .html import markdown_of
 from .images import image_part
-from .text import decoded, is_binary, is_wide, line_count, sized
+from .text import decoded, is_binary, is_wide, line_count
 
 if TYPE_CHECKING:
     from httpx2 import URL, AsyncClient, Request, Response
@@ -71,61 +70,10 @@ PART_READ = "; only the first {most} of {size} were read"
 PART_FETCHED = "only the first {size} were fetched"
 REDIRECTS = "{url} redirects to {target}: fetch this URL if you want its content."
 NOT_PUBLIC = "{host} is not a public host, and requests to it are not allowed."
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-"""The network of IPv4 addresses embedded in IPv6 addresses (RFC 6052)."""
-_INNER = tuple(
-    map(
-        ipaddress.ip_network,
-        ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"),
-    )
-)
-"""Networks that are not public, but that some Python versions report as global.
-
-These are protocol assignments (RFC 6890), which include the metadata service 192.0.0.192; relays to IPv6 (RFC
-7526); Azure's service for its virtual machines ("What is IP address 168.63.129.16?", learn.microsoft.com);
-and documentation (RFC 9637)."""
-_MOST_ADDRESSES = 8
-"""Maximum number of addresses of one host that are used."""
-
-
-def addresses_of(host: str, port: int) -> tuple[str, ...]:
-    """Resolve a host name or address. Blocking.
-
-    Raises:
-        ToolFailure: the host has no address.
-    """
-    try:
-        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise no_such_host(host) from None
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))[:_MOST_ADDRESSES]
 
 
 def no_such_host(host: str) -> ToolFailure:
     return ToolFailure(NO_SUCH_HOST, "no such host ✗", host=escaped_line(host))
-
-
-def are_public(addresses: Sequence[str]) -> bool:
-    """Return whether there is at least one address, and all addresses are public."""
-    return bool(addresses) and all(map(is_public, addresses))
-
-
-def is_public(address: str) -> bool:
-    """Return whether an address is an ordinary address on the internet.
-
-    Returns False for addresses of this machine, its network or its cloud, and for tunnels to such addresses.
-    """
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped is not None:
-            ip = ip.ipv4_mapped
-        elif ip in _NAT64:
-            ip = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
-        elif ip.sixtofour is not None or ip.teredo is not None or ip.is_site_local:
-            return False  # tunnels to an embedded IPv4 address, and obsolete private networks
-    if ip.is_multicast or ip.is_reserved or any(ip in network for network in _INNER):
-        return False
-    return ip.is_global
 
 
 _PORTS = {"http": 80, "https": 443}
@@ -510,13 +458,8 @@ class FetchTool(BaseTool[FetchArguments]):
         public.
         """
         location = location_of(arguments.url)
-        try:
-            addresses = context.resolved[location.host] = addresses_of(
-                location.host, location.port
-            )
-        except ToolFailure:
-            context.resolved[location.host] = ()
-            return False
+        addresses = addresses_of(location.host, location.port)
+        context.resolved[location.host] = addresses
         return are_public(addresses)
 
     def rules_of(self, arguments: FetchArguments, cwd: Path | None) -> tuple[RuleSet]:
@@ -548,6 +491,8 @@ async def _allowed_addresses(
     if location.host in context.resolved:
         return context.resolved[location.host]
     addresses = await asyncio.to_thread(addresses_of, location.host, location.port)
+    if not addresses:
+        raise no_such_host(location.host)
     if not are_public(addresses):
         raise ToolFailure(NOT_PUBLIC, "private ✗", host=location.host)
     return addresses

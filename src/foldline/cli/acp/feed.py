@@ -9,7 +9,7 @@ from acp import helpers, schema
 from acp.interfaces import Client
 
 from foldline.agent import Agent
-from foldline.agent.limits import Spent
+from foldline.agent.session.limits import Spent
 from foldline.cli.plain.printer import (
     DISCARDED,
     compaction_result,

@@ -9,9 +9,9 @@ from acp import schema
 
 from foldline.agent import Agent
 from foldline.agent.agent import use_request_options
-from foldline.agent.api_keys import key_of
-from foldline.agent.model_choice import provider_in_force
-from foldline.agent.settings_schema import KEYS, choices_of
+from foldline.agent.settings.api_keys import key_of
+from foldline.agent.settings.model_choice import provider_in_force
+from foldline.agent.settings.schema import KEYS, choices_of
 from foldline.llm.catalog import list_models
 from foldline.past.approval_words import mode_words
 from foldline.protocol import ApprovalMode, FoldlineError, operations

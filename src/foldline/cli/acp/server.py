@@ -12,9 +12,9 @@ from acp.agent.connection import AgentSideConnection
 from acp.interfaces import Client
 
 from foldline.agent import Agent
-from foldline.agent.mcp import ServerConfig
-from foldline.agent.model_choice import is_first_start
-from foldline.agent.settings import Settings, connect_llm
+from foldline.agent.extensions.mcp import ServerConfig
+from foldline.agent.settings.model_choice import is_first_start
+from foldline.agent.settings.settings import Settings, connect_llm
 from foldline.cli.agents import agent_for, open_for_writing
 from foldline.cli.settings import settings_here
 from foldline.files import is_folder

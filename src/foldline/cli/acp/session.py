@@ -9,8 +9,8 @@ from acp import RequestError, helpers, schema
 from acp.interfaces import Client
 
 from foldline.agent import Agent
-from foldline.agent.skill_loading import look_around
-from foldline.agent.trust_question import ask_trust
+from foldline.agent.session.skill_loading import look_around
+from foldline.agent.session.trust_question import ask_trust
 from foldline.cli.plain.commands import carry_out, handlers, usage
 from foldline.cli.plain.questions import PlainAnswer, PlainQuestion, new_questions
 from foldline.formats.writers.markdown import fenced

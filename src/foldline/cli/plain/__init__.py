@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from foldline.agent.model_choice import is_first_start
-from foldline.agent.settings import connect_llm
+from foldline.agent.settings.model_choice import is_first_start
+from foldline.agent.settings.settings import connect_llm
 from foldline.cli.agents import agent_for, chosen_session
 from foldline.cli.output import entries_of, note_session
 from foldline.cli.resume import choose

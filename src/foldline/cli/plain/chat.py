@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from foldline.agent import Agent
-from foldline.agent.skill_loading import look_around
+from foldline.agent.session.skill_loading import look_around
 from foldline.cli.streams import UNREAD
 from foldline.frontend.commands import interrupt_step
 from foldline.frontend.editor import edit_text

@@ -10,11 +10,11 @@ from inspect import isawaitable
 from typing import Final, get_args
 
 from foldline.agent.agent import use_request_options
-from foldline.agent.rewind import diffs_since
-from foldline.agent.settings_edit import change
-from foldline.agent.settings_schema import KEYS, choices_of
-from foldline.agent.skill_loading import skill_rows
-from foldline.agent.trust_question import agree_to_left_aside
+from foldline.agent.session.rewind import diffs_since
+from foldline.agent.session.skill_loading import skill_rows
+from foldline.agent.session.trust_question import agree_to_left_aside
+from foldline.agent.settings.edit import change
+from foldline.agent.settings.schema import KEYS, choices_of
 from foldline.compaction import largest_items, load_prompt
 from foldline.frontend.commands import COMMANDS, ChatCommand
 from foldline.frontend.facts import status_lines

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from foldline.agent import Agent
-from foldline.agent.shell import SHELL_CALL
+from foldline.agent.turn.shell import SHELL_CALL
 from foldline.frontend.reduce import reduce
 from foldline.frontend.state import ChatState, rung_words
 from foldline.past.describe import describe, reason_words

@@ -1,8 +1,8 @@
 """`AdaptiveCompaction`, the default: the cheapest sufficient compaction, without a model."""
 
+from foldline.compaction.strategy import CompactionContext, tokens_of
 from foldline.view.items import Messages
 
-from ..strategy import CompactionContext, tokens_of
 from .digest import DigestCompaction
 from .hide import with_hidden_results
 from .summary import SummaryCompaction

@@ -2,12 +2,16 @@
 
 import asyncio
 
+from foldline.compaction.strategy import CompactionContext
+from foldline.compaction.summary_view import (
+    cut_for,
+    part_before,
+    split_turn,
+    with_summary,
+)
+from foldline.compaction.summary_writer import ESTIMATE_MARGIN
 from foldline.memory.digest import digest
 from foldline.view.items import Messages
-
-from ..strategy import CompactionContext
-from ..summary_view import cut_for, part_before, split_turn, with_summary
-from ..summary_writer import ESTIMATE_MARGIN
 
 
 class DigestCompaction:

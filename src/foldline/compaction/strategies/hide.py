@@ -1,5 +1,6 @@
 """`ToolResultHidingCompaction`: old tool results become placeholders."""
 
+from foldline.compaction.strategy import CompactionContext
 from foldline.protocol import BaseMessage, ToolResultMessage
 from foldline.view.cut import groups_from
 from foldline.view.items import (
@@ -10,8 +11,6 @@ from foldline.view.items import (
     with_text,
 )
 from foldline.view.tokens import message_tokens
-
-from ..strategy import CompactionContext
 
 KEPT_GROUPS = 5
 """Number of newest tool groups whose results are kept, as in kimi-cli."""

@@ -1,8 +1,8 @@
 """`HidingThenSummaryCompaction`: hides old results first, and summarises when none are left."""
 
+from foldline.compaction.strategy import CompactionContext
 from foldline.view.items import Messages
 
-from ..strategy import CompactionContext
 from .hide import ToolResultHidingCompaction
 from .summary import SummaryCompaction
 

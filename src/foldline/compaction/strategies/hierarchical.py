@@ -4,6 +4,9 @@ import asyncio
 import re
 from dataclasses import dataclass, replace
 
+from foldline.compaction.strategy import CompactionContext, load_prompt
+from foldline.compaction.summary_view import split_turn
+from foldline.compaction.summary_writer import SummaryWriter
 from foldline.memory.clip import first_lines
 from foldline.memory.conversation import serialise
 from foldline.memory.language import language_of
@@ -14,9 +17,6 @@ from foldline.view.cut import Cut
 from foldline.view.items import with_text
 from foldline.view.tokens import estimate_tokens
 
-from ..strategy import CompactionContext, load_prompt
-from ..summary_view import split_turn
-from ..summary_writer import SummaryWriter
 from .summary import SummaryCompaction
 
 MILESTONES = "## Milestones"

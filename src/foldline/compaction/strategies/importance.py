@@ -2,10 +2,10 @@
 
 import asyncio
 
+from foldline.compaction.strategy import CompactionContext
 from foldline.memory.importance import importance
 from foldline.view.items import Messages
 
-from ..strategy import CompactionContext
 from .selection import compact_units, units_in
 
 

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from foldline.compaction.strategy import CompactionContext, DraftRejected, tokens_of
+from foldline.compaction.summary_view import cut_for
+from foldline.compaction.truncation import ClipGiants, TruncateTurns
 from foldline.protocol import NEW, FoldlineError, UserMessage
 from foldline.view.items import Messages
 
-from ..strategy import CompactionContext, DraftRejected, tokens_of
-from ..summary_view import cut_for
-from ..truncation import ClipGiants, TruncateTurns
 from .summary import SummaryCompaction
 
 

@@ -8,6 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from foldline.compaction.strategy import CompactionContext, load_prompt
+from foldline.compaction.summary_text import KEPT, unframed
+from foldline.compaction.summary_view import SummarisedPart, can_shrink, with_summary
+from foldline.compaction.summary_writer import SummaryWriter
+from foldline.compaction.truncation import LEAST_CLIP
 from foldline.memory.clip import clip_messages
 from foldline.memory.conversation import needs_context
 from foldline.memory.importance import WORTH, answered_by
@@ -22,11 +27,6 @@ from foldline.view.cut import can_pay, giant_results
 from foldline.view.items import Key, Messages, is_preamble, is_summary
 from foldline.view.units import Unit, units_of
 
-from ..strategy import CompactionContext, load_prompt
-from ..summary_text import KEPT, unframed
-from ..summary_view import SummarisedPart, can_shrink, with_summary
-from ..summary_writer import SummaryWriter
-from ..truncation import LEAST_CLIP
 from .summary import SummaryCompaction
 
 _NEWEST_SHARE = 2

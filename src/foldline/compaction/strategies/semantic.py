@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from operator import mul
 
+from foldline.compaction.strategy import CompactionContext
 from foldline.llm import Embedder, LLMError, Vector
 from foldline.memory.importance import (
     current_task,
@@ -17,7 +18,6 @@ from foldline.memory.importance import (
 from foldline.view.items import Messages
 from foldline.view.units import Unit
 
-from ..strategy import CompactionContext
 from .selection import compact_units, units_in
 
 _log = logging.getLogger("foldline.compaction")

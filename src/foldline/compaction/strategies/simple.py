@@ -1,12 +1,16 @@
 """`SimpleCompaction`: writes one summary in tags, and keeps the last two messages."""
 
+from foldline.compaction.strategy import CompactionContext
+from foldline.compaction.summary_view import (
+    can_shrink,
+    part_before,
+    split_turn,
+    with_summary,
+)
+from foldline.compaction.summary_writer import SummaryWriter, cached_summary
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, UserMessage
 from foldline.view.cut import Cut, cut_before, unseen_from
 from foldline.view.items import Messages
-
-from ..strategy import CompactionContext
-from ..summary_view import can_shrink, part_before, split_turn, with_summary
-from ..summary_writer import SummaryWriter, cached_summary
 
 KEPT_MESSAGES = 2
 """Number of newest user and assistant messages that are kept, as in kimi-cli."""

@@ -1,11 +1,7 @@
 """`SummaryCompaction`: a model summarises older work, and recent work stays verbatim."""
 
-from foldline.protocol import BaseMessage
-from foldline.view.cut import Cut
-from foldline.view.items import Messages
-
-from ..strategy import CompactionContext
-from ..summary_view import (
+from foldline.compaction.strategy import CompactionContext
+from foldline.compaction.summary_view import (
     can_shrink,
     cut_for,
     only_clipped,
@@ -13,7 +9,10 @@ from ..summary_view import (
     split_turn,
     with_summary,
 )
-from ..summary_writer import SummaryWriter, cached_summary
+from foldline.compaction.summary_writer import SummaryWriter, cached_summary
+from foldline.protocol import BaseMessage
+from foldline.view.cut import Cut
+from foldline.view.items import Messages
 
 _PREFIX = "summary-prefix"
 """The prompt for summarising the first part of a turn whose second part is kept."""

@@ -5,6 +5,7 @@ A summary at the start of the view is written after a compact boundary.
 
 from collections.abc import Iterator
 
+from foldline.formats.export import PROVIDER, Exported, HandedView
 from foldline.llm.messages import to_messages
 from foldline.protocol import (
     AssistantMessage,
@@ -14,7 +15,6 @@ from foldline.protocol import (
 )
 from foldline.version import __version__
 
-from ..export import PROVIDER, Exported, HandedView
 from .records import Record, chained, iso, lines, record_line, without_marks
 
 

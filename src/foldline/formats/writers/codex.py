@@ -6,6 +6,7 @@ A summary at the start of the view becomes the result of a compaction.
 from collections.abc import Iterator
 from datetime import datetime
 
+from foldline.formats.export import Exported, HandedView
 from foldline.llm.responses import to_input
 from foldline.protocol import (
     BaseMessage,
@@ -16,7 +17,6 @@ from foldline.protocol import (
 )
 from foldline.version import __version__
 
-from ..export import Exported, HandedView
 from .records import Record, image_url, images_of, iso, lines, without_marks
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from uuid import uuid4
 
+from foldline.formats.export import PROVIDER, Exported, HandedView
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -16,7 +17,6 @@ from foldline.protocol import (
 )
 from foldline.version import __version__
 
-from ..export import PROVIDER, Exported, HandedView
 from .records import Record, chained, images_of, iso, lines
 
 

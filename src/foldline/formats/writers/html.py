@@ -13,10 +13,10 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
+from foldline.formats.export import Exported, Original
 from foldline.protocol import ImagePart
 from foldline.view.state_signs import STATE_SIGNS
 
-from ..export import Exported, Original
 from .page import (
     Block,
     CodePiece,

@@ -5,6 +5,9 @@ A summary at the start of the view begins with kimi-cli's own introduction.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from foldline.formats.export import Exported, HandedView
+from foldline.formats.parts import first_text
+from foldline.formats.readers.kimi_cli.reader import MACHINE, SUMMARY, parts_open_with
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -17,9 +20,6 @@ from foldline.protocol import (
 )
 from foldline.text.shorten import first_line
 
-from ..export import Exported, HandedView
-from ..parts import first_text
-from ..readers.kimi_cli.reader import MACHINE, SUMMARY, parts_open_with
 from .records import Record, content_of, image_url, lines, record_line
 
 _SUMMARY_HEAD = TextPart(text=f"{SUMMARY}. Here is the compaction output:</system>")

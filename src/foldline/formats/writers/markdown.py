@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from foldline.formats.export import Exported, Original
 from foldline.protocol import ImagePart
 from foldline.text.numbers import many
 
-from ..export import Exported, Original
 from .page import (
     Block,
     CodePiece,

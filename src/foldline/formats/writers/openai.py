@@ -6,6 +6,7 @@ The messages in the view are written in the format of the chat completions API.
 import json
 from collections.abc import Iterable
 
+from foldline.formats.export import Exported, Original
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
 from foldline.protocol import (
     AssistantMessage,
@@ -17,8 +18,6 @@ from foldline.protocol import (
 from foldline.text.numbers import many
 from foldline.view.calls import paired
 from foldline.view.items import IN_VIEW, is_preamble
-
-from ..export import Exported, Original
 
 OUT_OF_VIEW = "{messages} not in the view, and therefore left out. Use --whole to write all messages."
 NO_THINKING = (

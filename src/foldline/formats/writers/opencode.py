@@ -3,6 +3,8 @@
 A summary at the start of the view becomes the answer to a compaction request.
 """
 
+from foldline.formats.export import PROVIDER, Exported, HandedView
+from foldline.formats.readers.opencode.messages import ASKED_TO_COMPACT
 from foldline.history import utc_now
 from foldline.protocol import (
     AssistantMessage,
@@ -15,8 +17,6 @@ from foldline.protocol import (
 )
 from foldline.version import __version__
 
-from ..export import PROVIDER, Exported, HandedView
-from ..readers.opencode.messages import ASKED_TO_COMPACT
 from .records import Record, image_url, images_of, record_line
 
 

@@ -12,6 +12,7 @@ from datetime import UTC
 from html import escape
 from typing import Any, Final, Literal, TypeAlias
 
+from foldline.formats.export import Original
 from foldline.past.compactions import describe_compaction
 from foldline.past.describe import call_title, describe, outcome_of, size_words
 from foldline.protocol import (
@@ -45,8 +46,6 @@ from foldline.text.shorten import cut, first_line
 from foldline.view.items import FateKind
 from foldline.view.projection import Projection
 from foldline.view.weight import agent_report, view_size
-
-from ..export import Original
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 

@@ -6,6 +6,8 @@ A summary at the start of the view becomes a compaction that keeps no messages.
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from foldline.formats.export import PROVIDER, Exported, HandedView
+from foldline.formats.readers.pi.reader import FRAME
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -19,8 +21,6 @@ from foldline.protocol import (
 from foldline.text.numbers import many
 from foldline.view.items import is_summary
 
-from ..export import PROVIDER, Exported, HandedView
-from ..readers.pi.reader import FRAME
 from .records import Record, content_of, images_of, iso, lines
 
 BROKEN_OFF = (

@@ -9,11 +9,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
-from foldline.memory.clip import clip_line
-from foldline.protocol import AssistantMessage, ImagePart, Usage, text_parts
-from foldline.view.tokens import call_tokens, estimate_tokens, image_tokens
-
-from ..base import (
+from foldline.llm.base import (
     OFFLINE,
     Answer,
     Chunk,
@@ -23,6 +19,10 @@ from ..base import (
     TextChunk,
     ToolCallChunk,
 )
+from foldline.memory.clip import clip_line
+from foldline.protocol import AssistantMessage, ImagePart, Usage, text_parts
+from foldline.view.tokens import call_tokens, estimate_tokens, image_tokens
+
 from .reply import Reply, reply_to
 
 TOO_LONG = (

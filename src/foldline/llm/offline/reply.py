@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from foldline.llm.base import Request, SummarySource
 from foldline.memory.digest import digest
 from foldline.protocol import (
     AssistantMessage,
@@ -18,7 +19,6 @@ from foldline.text.numbers import many
 from foldline.text.shorten import clip
 from foldline.view.items import is_summary
 
-from ..base import Request, SummarySource
 from .grammar import SENTENCES, Action, Step, orders_in
 
 UNCLEAR = "I did not understand: {clauses}."

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from foldline.agent.auto_compact import auto_compact_blocker
-from foldline.agent.state import AgentState
+from foldline.agent.session.auto_compact import auto_compact_blocker
+from foldline.agent.session.state import AgentState
 from foldline.compaction import Plan
 from foldline.compaction.automation import INEFFECTIVE
 from foldline.frontend.commands import key_of

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from foldline.agent.layers import RawSetting
+from foldline.agent.settings.layers import RawSetting
 from foldline.frontend.commands import CHAT
 from foldline.frontend.key_names import ALLOWED, listed, spelled
 from foldline.frontend.keymap import KeyTable, declared

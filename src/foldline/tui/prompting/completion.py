@@ -41,7 +41,7 @@ from foldline.tui.widgets.lines import (
 )
 
 if TYPE_CHECKING:
-    from foldline.agent.state import AgentState
+    from foldline.agent.session.state import AgentState
 
 ROWS = 10
 _FOR_THE_SHELL: Final = re.compile(r"([^\w./~+:@%-])")
@@ -179,7 +179,7 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
                 for name, size in windows
             ]
         case "mcp" | "skill":
-            from foldline.agent.skill_loading import skill_rows
+            from foldline.agent.session.skill_loading import skill_rows
 
             state = _agent_state(app)
             if state is None:
@@ -204,7 +204,7 @@ def resources(typed: str, app: App[Any]) -> tuple[Completion, ...]:
     state = _agent_state(app)
     if state is None or state.servers is None:
         return ()
-    from foldline.agent.server_prompts import resource_rows
+    from foldline.agent.session.server_prompts import resource_rows
 
     ranked = []
     for name, note, is_complete in resource_rows(state):

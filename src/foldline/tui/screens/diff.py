@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from foldline.agent.rewind import FileDiff
+from foldline.agent.session.rewind import FileDiff
 from foldline.frontend.keymap import (
     HELP,
     ScreenKey,

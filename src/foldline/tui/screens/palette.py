@@ -238,7 +238,7 @@ async def _named(app: "Program", command: str, word: str) -> Sequence[PaletteIte
 
 
 async def _settings(app: "Program") -> Sequence[PaletteItem]:
-    from foldline.agent.settings_schema import KEYS, LABELS
+    from foldline.agent.settings.schema import KEYS, LABELS
 
     items = []
     for key, field in KEYS.items():

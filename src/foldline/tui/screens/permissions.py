@@ -14,7 +14,7 @@ from foldline.tui.lists.picker import Picker, PickerItem
 from foldline.tui.session_window import AgentRunner, SessionWindow
 
 if TYPE_CHECKING:
-    from foldline.agent.state import AgentState
+    from foldline.agent.session.state import AgentState
     from foldline.protocol.events import Event
 
 TITLE: Final = "Permissions"
@@ -86,8 +86,8 @@ def permissions_now(
 
     Reads the project's rules from disk.
     """
-    from foldline.agent.trust import folder_files
-    from foldline.agent.trust_question import does
+    from foldline.agent.project.trust import folder_files
+    from foldline.agent.session.trust_question import does
 
     yield from _modes(state)
     yield from _rules(state)
@@ -106,7 +106,7 @@ def _modes(
     state: "AgentState",
 ) -> Iterator[tuple[PickerItem, operations.SwitchApprovals]]:
     """Yield the modes. The current one has a note about the limits of rules and sandbox."""
-    from foldline.agent.approvals import SANDBOXED
+    from foldline.agent.permissions.approvals import SANDBOXED
 
     for mode in get_args(ApprovalMode):
         is_current = mode == state.policy.mode

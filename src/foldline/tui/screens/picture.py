@@ -90,7 +90,7 @@ def _folder() -> TemporaryDirectory[str]:
 
 async def open_in_viewer(part: ImagePart) -> str:
     """Open an image in the desktop's viewer, and return a message for the user."""
-    from foldline.agent.mcp.sign_in import open_on_desktop
+    from foldline.agent.extensions.mcp.sign_in import open_on_desktop
     from foldline.agent.tools.images import media_type
 
     content = base64.b64decode(part.data)

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, Protocol
 
-from foldline.agent.rewind import FileDiff, RewindPreview, diffs_since, foresee
+from foldline.agent.session.rewind import FileDiff, RewindPreview, diffs_since, foresee
 from foldline.past.branches import branches
 from foldline.past.rewind_points import FileChange, RewindPoint, rewind_points
 from foldline.protocol import BaseMessage, operations

@@ -5,7 +5,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from foldline.agent.tools.text import sized
 from foldline.formats.detection import FOREIGN
 from foldline.formats.homes import AGENT_FOLDERS
 from foldline.frontend.keymap import ScreenKey, name_of, table
@@ -14,6 +13,7 @@ from foldline.history.paths import with_tilde
 from foldline.history.session_search import SessionHit
 from foldline.text import numbers
 from foldline.text.harmless import clean_line
+from foldline.text.numbers import sized
 from foldline.text.search import Query, marks
 from foldline.tui.blocks.cells import Span, cut_left
 from foldline.tui.lists.picker import PickerItem, Ranked

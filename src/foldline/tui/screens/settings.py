@@ -11,11 +11,11 @@ from textual import on
 from textual.widgets import Input
 
 from foldline.agent.agent import at_rest, retune
-from foldline.agent.layers import config_file, dotted
-from foldline.agent.settings import DEFAULT, Settings, load_settings
-from foldline.agent.settings_edit import change, in_toml, own_values, shown, unset_words
-from foldline.agent.settings_schema import ADVANCED, LABELS, allowed, choices_of
-from foldline.agent.settings_schema import KEYS as SETTINGS
+from foldline.agent.settings.edit import change, in_toml, own_values, shown, unset_words
+from foldline.agent.settings.layers import config_file, dotted
+from foldline.agent.settings.schema import ADVANCED, LABELS, allowed, choices_of
+from foldline.agent.settings.schema import KEYS as SETTINGS
+from foldline.agent.settings.settings import DEFAULT, Settings, load_settings
 from foldline.compaction.registry import BUILT_IN
 from foldline.frontend.runner import Runner
 from foldline.history.paths import with_tilde

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from foldline.agent.api_keys import KEYS_FILE
+from foldline.agent.settings.api_keys import KEYS_FILE
 from foldline.llm import LLMError
 from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError

@@ -307,7 +307,7 @@ def run_app(app: TerminalApp[Result]) -> None:
     Raises:
         Exception: An unexpected error of the app, raised after the terminal is restored.
     """
-    from foldline.agent.layers import chosen_by_user
+    from foldline.agent.settings.layers import chosen_by_user
 
     if sys.__stderr__ is not None:  # Textual's driver writes to it
         sys.__stderr__ = FailSafeStream(buffered(sys.__stderr__))  # type: ignore[assignment,misc]

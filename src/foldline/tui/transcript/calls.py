@@ -259,7 +259,7 @@ class CallBook:
 
 
 SHELL_CALL: Final = "!"
-"""Call id that events use for the user's running command (`agent/shell.py`)."""
+"""Call id that events use for the user's running command (`agent/turn/shell.py`)."""
 MORE_ABOVE: Final = "… {count:,} more lines above ({key} to expand)"
 _SHOWN: Final = 12
 """Number of output lines below a collapsed command. As in a terminal, the newest lines are shown."""

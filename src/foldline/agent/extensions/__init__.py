@@ -1,0 +1,1 @@
+"""Extensions: skills, commands, agents, hooks and tool servers, as read from disk."""

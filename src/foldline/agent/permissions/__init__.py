@@ -1,0 +1,1 @@
+"""Permissions of tool calls: approvals, and the sandbox of commands."""

@@ -1,0 +1,1 @@
+"""Files of the project folder: which exist, and which the user trusts."""

@@ -1,0 +1,1 @@
+"""An agent's session: its state, and the operations on it outside a turn."""

@@ -1,0 +1,1 @@
+"""Settings: their declaration, sources, changes, and the choice of a model."""

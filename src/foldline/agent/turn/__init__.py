@@ -1,0 +1,1 @@
+"""A turn: requests to the model and the tool calls of its answers."""
