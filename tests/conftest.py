@@ -132,7 +132,7 @@ def snap_compare(
     from foldline.protocol import SystemMessage, text_parts
 
     # Imports Textual, so only after the environment above is set.
-    from foldline.tui.blocks.styles import Styles
+    from foldline.tui.look.styles import Styles
 
     styled = Styles.__getitem__
 

@@ -43,8 +43,8 @@ from foldline.protocol import (
 )
 from foldline.protocol.entries import EditAction
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.chat.sidebar import sidebar
 from foldline.tui.transcript.feed import ChatTranscript
-from foldline.tui.widgets.sidebar import sidebar
 from foldline.view.calls import unanswered
 from foldline.view.projection import Projection
 from foldline.view.weight import categories, request_breakdown, view_size

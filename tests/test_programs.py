@@ -22,7 +22,7 @@ from foldline.programs import (
     trusted_environment,
     why_missing,
 )
-from foldline.tui.git import git_state
+from foldline.tui.app.git import git_state
 from support.sandboxes import sandbox_in
 from support.tools import call, tool_context
 

@@ -36,7 +36,7 @@ COMMANDS = {
     "python -c pass": ("-c", "pass"),
     "foldline --version": ("-m", "foldline", "--version"),
     "import Textual": ("-c", "import textual.app, textual.widgets"),
-    "import the chat": ("-c", "import foldline.tui.app"),
+    "import the chat": ("-c", "import foldline.tui.app.app"),
 }
 FLOORS = {"foldline --version": "python -c pass", "import the chat": "import Textual"}
 

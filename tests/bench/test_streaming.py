@@ -9,8 +9,8 @@ from textual.app import App, ComposeResult
 
 from bench.tables import table
 from bench.timing import Times, ms
+from foldline.tui.app.presenter import FRAMES
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.presenter import FRAMES
 from foldline.tui.transcript.feed import ChatTranscript
 from support.answers import KINDS, split_chunks
 from support.history import history

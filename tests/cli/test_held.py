@@ -14,8 +14,8 @@ from foldline.cli.agents import SessionRefused, open_for_writing
 from foldline.cli.resume import ask_about_refused
 from foldline.history import Session, list_sessions, short_id
 from foldline.protocol import NoticeRecord, UserMessage, text_parts
-from foldline.tui.inspector.follow import DONE_WRITING
-from foldline.tui.screens.sessions import IN_USE
+from foldline.tui.browser.inspector.follow import DONE_WRITING
+from foldline.tui.overlays.sessions import IN_USE
 from support.command_line import CommandLine
 from support.history import history
 from support.holders import Holder, holder

@@ -47,8 +47,9 @@ LATER = (
     "foldline.protocol", "foldline.history", "foldline.llm", "foldline.compaction", "foldline.formats",
     "foldline_eval", "foldline.agent.agent", "foldline.agent.settings.settings", "foldline.agent.tools",
     "foldline.tui.transcript.feed", "foldline.tui.transcript.rows", "foldline.tui.transcript.details",
-    "foldline.frontend.runner", "foldline.frontend.reduce", "foldline.tui.inspector",
-    "foldline.tui.preview", "foldline.tui.screens", "foldline.tui.lists", "foldline.tui.session_commands",
+    "foldline.frontend.runner", "foldline.frontend.reduce", "foldline.tui.browser.inspector",
+    "foldline.tui.browser.preview", "foldline.tui.overlays", "foldline.tui.lists",
+    "foldline.tui.app.session_commands",
     "foldline.tui.blocks.markdown",
     "foldline.tui.blocks.plain", "foldline.tui.blocks.code",
 )  # fmt: skip
@@ -57,8 +58,8 @@ LATER = (
 
 NOT_FOR_A_PROMPT = (
     "openai", "mcp", "markdownify", "detect_secrets", "tomlkit", "sqlite3", "foldline.llm.offline",
-    "foldline_eval", "foldline.formats", "foldline.tui.inspector", "foldline.tui.preview.screen",
-    "foldline.tui.screens", "foldline.tui.lists",
+    "foldline_eval", "foldline.formats", "foldline.tui.browser.inspector",
+    "foldline.tui.browser.preview.screen", "foldline.tui.overlays", "foldline.tui.lists",
 )  # fmt: skip
 """What opens a session and its chat has no use for."""
 OURS_FOR_SCREENS = {
@@ -109,7 +110,7 @@ def at_first_paint(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 def test_nothing_slow_is_imported_before_the_first_paint(
     at_first_paint: set[str],
 ) -> None:
-    assert "foldline.tui.chat" in at_first_paint
+    assert "foldline.tui.chat.screen" in at_first_paint
     assert of(sorted(at_first_paint), *LATER) == [], (
         "import these where they are used, or in a thread"
     )
@@ -186,9 +187,9 @@ def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_th
 ):
     script = """
 import sys
-import foldline.cli.agents, foldline.tui.app, foldline.frontend.figures
-import foldline.tui.preview_host, foldline.frontend.runner
-import foldline.tui.model_setup, foldline.tui.transcript.feed
+import foldline.cli.agents, foldline.tui.app.app, foldline.frontend.figures
+import foldline.tui.app.preview_host, foldline.frontend.runner
+import foldline.tui.app.model_setup, foldline.tui.transcript.feed
 print(*sys.modules)
 """
     assert of(sorted(python(script).split()), *NOT_FOR_A_PROMPT) == []

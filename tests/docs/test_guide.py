@@ -7,9 +7,9 @@ from textual.strip import Strip
 
 from foldline.frontend.commands import COMMANDS
 from foldline.frontend.key_names import pressed_by
+from foldline.tui.app.session_commands import CHANGES_TITLE
 from foldline.tui.keys.registry import SCREENS, table_of
-from foldline.tui.screens.rewind import TITLE
-from foldline.tui.session_commands import CHANGES_TITLE
+from foldline.tui.overlays.rewind import TITLE
 from support.chat_app import screen_text
 from support.scenes import Scene, scene, shop_api
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.frontend.reduce import COMPACTION_CANCELLED
-from foldline.tui.screens.rewind import CONTEXT, TITLE
+from foldline.tui.overlays.rewind import CONTEXT, TITLE
 from support.terminal import Terminal, terminal
 
 pytestmark = pytest.mark.slow

@@ -28,7 +28,7 @@ from foldline.frontend.inputs import (
 from foldline.frontend.key_names import key_name
 from foldline.frontend.keymap import hint_words
 from foldline.frontend.state import ChatState, Compacting, Stepping
-from foldline.tui.chat import ChatScreen
+from foldline.tui.chat.screen import ChatScreen
 from foldline.tui.prompting.completion import commands, slash_matches
 from support.chat_app import running_state
 

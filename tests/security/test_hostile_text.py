@@ -16,7 +16,7 @@ from foldline.cli.plain.terminal import PlainTerminal
 from foldline.cli.run import JsonLines, Sentences
 from foldline.compaction.summary_text import framed
 from foldline.protocol import Compaction, RequestRecord, Title, Written, events
-from foldline.tui.escape_actions import ESC_LEAVES_CHOICE
+from foldline.tui.chat.escape_actions import ESC_LEAVES_CHOICE
 from support.agents import PlayedLLM
 from support.command_line import CommandLine
 from support.history import history
@@ -406,7 +406,7 @@ def test_a_hostile_session_is_shown_as_text(cli: CommandLine, tmp_path: Path) ->
 def test_a_hostile_branch_name_is_shown_as_text(tmp_path: Path) -> None:
     """Git refuses control characters in branch names; what it accepts is text on our screen."""
     from foldline.text.harmless import clean_line
-    from foldline.tui.git import git_state
+    from foldline.tui.app.git import git_state
 
     subprocess.run(
         ["git", "init", "-q", "-b", "main\u202egpj", str(tmp_path)], check=True

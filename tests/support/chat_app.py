@@ -20,7 +20,7 @@ from foldline.frontend.state import (
     Waiting,
 )
 from foldline.tui.base_app import BaseApp
-from foldline.tui.chat import ChatScreen
+from foldline.tui.chat.screen import ChatScreen
 from foldline.tui.messages import (
     CancelRequested,
     CommandInvoked,
@@ -63,7 +63,7 @@ class ChatApp(BaseApp[None]):
         self.chat.show(self.first)
 
     def palette_items(self, below):
-        from foldline.tui.screens.palette import chat_items
+        from foldline.tui.overlays.palette import chat_items
 
         return chat_items(self, below)  # type: ignore[arg-type]  # it has a chat, like the real app
 

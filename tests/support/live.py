@@ -15,7 +15,7 @@ from foldline.agent import Agent
 from foldline.history import Session
 from foldline.llm import Chunk, Request, RetryChunk, TextChunk, ThinkingChunk
 from foldline.protocol import AssistantMessage, Entry
-from foldline.tui.app import FoldlineApp
+from foldline.tui.app.app import FoldlineApp
 from foldline.tui.blocks.block import Block
 from foldline.view.budget import BudgetSettings
 from support.agents import PATIENCE, PlayedLLM, reply

@@ -20,10 +20,10 @@ from foldline.memory.ledger import Ledger
 from foldline.protocol import Reason, Usage
 from foldline.protocol.operations import Operation, ReviseProposal
 from foldline.tui.base_app import BaseApp
+from foldline.tui.browser.preview import PreviewState
+from foldline.tui.browser.preview.screen import PreviewScreen
+from foldline.tui.look.themes import DEFAULT_THEME
 from foldline.tui.messages import CancelRequested, EntryWanted
-from foldline.tui.preview import PreviewState
-from foldline.tui.preview.screen import PreviewScreen
-from foldline.tui.themes import DEFAULT_THEME
 from foldline.view.budget import Budget
 from support.chat_app import Clock
 from support.history import call, modified, read

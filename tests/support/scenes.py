@@ -26,10 +26,10 @@ from foldline.protocol import (
     dump_entry,
     operations,
 )
-from foldline.tui.app import FoldlineApp
-from foldline.tui.inspector import InspectorPanels
-from foldline.tui.panels.entry_list import TOOLS_KEY
-from foldline.tui.screens.rewind import QUESTION, Point, RewindDialog, branch_ends
+from foldline.tui.app.app import FoldlineApp
+from foldline.tui.browser.inspector import InspectorPanels
+from foldline.tui.browser.panels.entry_list import TOOLS_KEY
+from foldline.tui.overlays.rewind import QUESTION, Point, RewindDialog, branch_ends
 from foldline.view.budget import Size
 from foldline.view.tokens import estimate_tokens
 from support.agents import PATIENCE, tool_reply
@@ -507,7 +507,7 @@ async def scroll_up(scene: Scene, pilot: Pilot[None]) -> None:
 
 async def find_in_the_palette(scene: Scene, pilot: Pilot[None]) -> None:
     """Search the palette once all its items are loaded."""
-    from foldline.tui.screens.palette import Palette
+    from foldline.tui.overlays.palette import Palette
 
     await pilot.press("ctrl+p")
     app, last = scene.app, {"theme:dusk", "setting:theme"}
@@ -589,7 +589,7 @@ async def compare_at_the_compaction(scene: Scene, pilot: Pilot[None]) -> None:
 
 async def look_at_the_settings(scene: Scene, pilot: Pilot[None]) -> None:
     """The Settings screen, on automatic compaction."""
-    from foldline.tui.screens.settings import SettingsScreen
+    from foldline.tui.overlays.settings import SettingsScreen
 
     await scene.enter(pilot, "/settings")
     await scene.until(pilot, lambda: isinstance(scene.app.screen, SettingsScreen))

@@ -20,10 +20,10 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+from foldline.tui.app.session_commands import follow_session
 from foldline.tui.base_app import BaseApp
 from foldline.tui.lists.picker import Picker
-from foldline.tui.screens.sessions import SessionsScreen
-from foldline.tui.session_commands import follow_session
+from foldline.tui.overlays.sessions import SessionsScreen
 from support.agents import PATIENCE
 from support.chat_app import screen_text
 

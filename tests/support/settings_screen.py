@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from foldline.agent.settings.edit import change, in_toml
 from foldline.agent.settings.settings import load_settings
 from foldline.tui.base_app import BaseApp
-from foldline.tui.screens.settings import (
+from foldline.tui.overlays.settings import (
     IN_EFFECT,
     UNFOLD,
     Setting,

@@ -13,15 +13,15 @@ from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
 from foldline.tui.base_app import BaseApp
 from foldline.tui.lists.picker import Picker
-from foldline.tui.screens.setup import ModelDialog
-from foldline.tui.screens.setup_servers import (
+from foldline.tui.look.themes import DEFAULT_THEME
+from foldline.tui.overlays.setup import ModelDialog
+from foldline.tui.overlays.setup_servers import (
     OFFLINE,
     OTHER,
     ModelServer,
     Secret,
     SetupResult,
 )
-from foldline.tui.themes import DEFAULT_THEME
 from support.agents import PATIENCE
 from support.chat_app import Clock, screen_text
 

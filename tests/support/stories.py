@@ -21,8 +21,8 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.tui.base_app import BaseApp
-from foldline.tui.inspector import InspectorPanels
-from foldline.tui.themes import DEFAULT_THEME
+from foldline.tui.browser.inspector import InspectorPanels
+from foldline.tui.look.themes import DEFAULT_THEME
 from foldline.view.projection import Projection
 from support.history import History, call, modified, read
 

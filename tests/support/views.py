@@ -7,8 +7,8 @@ from textual.strip import Strip
 
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.plain import TextBlock
-from foldline.tui.blocks.styles import Styles
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.look.styles import Styles
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,9 @@ from textual.pilot import Pilot
 from foldline.frontend.state import Answerable, ChatState, Question, Stepping
 from foldline.protocol.operations import Choose
 from foldline.tui.blocks.markdown import agreement_lines
+from foldline.tui.chat.question import UNREAD, QuestionText
+from foldline.tui.keys.typed_ahead import TOO_SOON
 from foldline.tui.messages import OperationWanted
-from foldline.tui.widgets.question import TOO_SOON, UNREAD, QuestionText
 from support.chat_app import ChatApp, Clock, burst, screen_text
 from support.limits import few
 

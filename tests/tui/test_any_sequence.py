@@ -13,7 +13,7 @@ from foldline.frontend.state import Idle
 from foldline.llm import LLMError
 from foldline.protocol import Compaction, UserMessage
 from foldline.tui.blocks.block import Key
-from foldline.tui.widgets.status import SPINNER, next_change
+from foldline.tui.look.status import SPINNER, next_change
 from foldline.view.rules import broken
 from support.agents import Hang, Play, PlayedLLM, tool_reply
 from support.live import Live, live, session_in

@@ -5,7 +5,7 @@ from pathlib import Path
 from foldline.history import Session
 from foldline.llm import LLMError
 from foldline.protocol import operations
-from foldline.tui.escape_actions import ESC_STOPS_RETRYING
+from foldline.tui.chat.escape_actions import ESC_STOPS_RETRYING
 from foldline.tui.messages import NOT_NOW
 from foldline.tui.transcript.rows import CUT_OFF, EMPTY
 from support.agents import Hang, reply

@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from foldline.agent.permissions.approvals import ANSWER_FREELY
 from foldline.frontend.state import Answerable, ChatState, Question, Stepping
 from foldline.protocol.operations import Approve, Choose
-from foldline.tui.escape_actions import ESC_LEAVES_CHOICE
+from foldline.tui.chat.escape_actions import ESC_LEAVES_CHOICE
+from foldline.tui.chat.question import TO_ANSWER
 from foldline.tui.messages import NOT_NOW, CommandInvoked, OperationWanted
-from foldline.tui.widgets.question import TO_ANSWER
 from support.chat_app import ChatApp, Clock, screen_text
 
 IDLE = ChatState(workdir="shop-api", model="offline")
@@ -293,7 +293,7 @@ async def test_an_answer_that_is_an_edit_goes_with_what_the_editor_left(
         seen.append(text)
         return left.pop(0)
 
-    monkeypatch.setattr("foldline.tui.panels.app_actions.edited", edited)
+    monkeypatch.setattr("foldline.tui.browser.panels.app_actions.edited", edited)
     clock = Clock()
     app = Asked(asking(WRITTEN), clock=clock)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from foldline.history import read_log
 from foldline.protocol import Compaction
-from foldline.tui.app import FoldlineApp
+from foldline.tui.app.app import FoldlineApp
 from foldline.tui.demo.replay import RECORDING, recorded_prompts, replaying_agent
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldline.tui.keys.bindings import ActiveTable, active_tables
-from foldline.tui.screens.palette import run_in_chat
+from foldline.tui.overlays.palette import run_in_chat
 from support.live import Live, live
 
 OPENED_BY = {

@@ -13,11 +13,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, TextArea
 
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.escape_actions import QUIT_WARNING
+from foldline.tui.chat.escape_actions import QUIT_WARNING
+from foldline.tui.chat.question import QuestionDock
+from foldline.tui.chat.welcome import Welcome
 from foldline.tui.lists.page import TextScreen
 from foldline.tui.lists.screen import ListBox
-from foldline.tui.widgets.question import QuestionDock
-from foldline.tui.widgets.welcome import Welcome
 from support import scenes
 from support.agents import tool_reply
 from support.limits import few

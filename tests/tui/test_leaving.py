@@ -10,10 +10,10 @@ from textual import events
 
 from foldline.agent import Agent
 from foldline.history import loader
-from foldline.tui.app import FoldlineApp
-from foldline.tui.inspector import InspectorScreen
+from foldline.tui.app.app import FoldlineApp
+from foldline.tui.browser.inspector import InspectorScreen
 from foldline.tui.lists.screen import LeftOnce
-from foldline.tui.screens.help import HelpScreen
+from foldline.tui.overlays.help import HelpScreen
 from support.agents import PATIENCE
 from support.live import Live, live
 

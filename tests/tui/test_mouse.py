@@ -9,8 +9,8 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from foldline.tui.inspector.screen import InspectorScreen
-from foldline.tui.panels.workbench import Workbench
+from foldline.tui.browser.inspector.screen import InspectorScreen
+from foldline.tui.browser.panels.workbench import Workbench
 from support.chat_app import screen_text
 from support.scenes import Scene, scene, shop_api
 

@@ -6,7 +6,7 @@ import pytest
 
 from foldline.agent.extensions.catalogue import NOT_APPROVED
 from foldline.tui.lists.picker import Picker
-from foldline.tui.screens.palette import Palette
+from foldline.tui.overlays.palette import Palette
 from foldline.tui.transcript.rows import EXPANDED_COMMAND
 from support.chat_app import Clock
 from support.homes import put, usual_home, usual_project

@@ -33,19 +33,12 @@ from foldline.frontend.state import (
 from foldline.protocol import ApprovalMode
 from foldline.protocol.events import ProposalReady, SandboxKnown
 from foldline.text.harmless import clean_line
-from foldline.tui.blocks.cells import RowPiece, piece, row, width_of
-from foldline.tui.prompting.completion import Completion, completion_lines
-from foldline.tui.prompting.prompt import (
-    HELD_FOR_ANSWER,
-    MARK_QUEUED,
-    queue_rows,
-    waiting_words,
-)
-from foldline.tui.widgets.lines import HEAVY, edge
-from foldline.tui.widgets.meter import header_row, meter_row
-from foldline.tui.widgets.question import TO_ANSWER, QuestionText
-from foldline.tui.widgets.sidebar import sidebar
-from foldline.tui.widgets.status import (
+from foldline.tui.chat.question import TO_ANSWER, QuestionText
+from foldline.tui.chat.sidebar import sidebar
+from foldline.tui.look.cells import RowPiece, piece, row, width_of
+from foldline.tui.look.lines import HEAVY, edge
+from foldline.tui.look.meter import header_row, meter_row
+from foldline.tui.look.status import (
     CACHE_EXPIRED,
     DRAFTED_AHEAD,
     DRAFTING_AHEAD,
@@ -55,6 +48,13 @@ from foldline.tui.widgets.status import (
     hints_row,
     next_change,
     status_row,
+)
+from foldline.tui.prompting.completion import Completion, completion_lines
+from foldline.tui.prompting.prompt import (
+    HELD_FOR_ANSWER,
+    MARK_QUEUED,
+    queue_rows,
+    waiting_words,
 )
 from support.chat_app import compacting_state, running_state, sidebar_data
 

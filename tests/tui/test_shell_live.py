@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from foldline.protocol import ImagePart, UserMessage
-from foldline.tui.app import FoldlineApp
-from foldline.tui.escape_actions import ESC_CANCELS
+from foldline.tui.app.app import FoldlineApp
+from foldline.tui.chat.escape_actions import ESC_CANCELS
 from support.images import image
 from support.live import Live, live
 

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from foldline.history import age
 from foldline.llm import LLMError
-from foldline.tui.widgets.welcome import Resumable
+from foldline.tui.chat.welcome import Resumable
 from support import scenes
 from support.agents import reply, tool_reply
 from support.live import StreamedAnswer

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from foldline.history import Session
 from foldline.protocol.events import TaskStarted, ToolStarted
-from foldline.tui.inspector.follow import FollowingInspector
+from foldline.tui.browser.inspector.follow import FollowingInspector
 from foldline.tui.transcript.children import USED
 from support.children import (
     DOCS,

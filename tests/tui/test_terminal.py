@@ -12,11 +12,11 @@ from urllib.parse import quote
 import pytest
 
 from foldline.history import Session
-from foldline.tui.escape_actions import ESC_CANCELS, ESC_TO_PROMPT
-from foldline.tui.screens.rewind import CONTEXT, STAY, TITLE
-from foldline.tui.session_commands import CHANGES_TITLE
-from foldline.tui.widgets.question import READ_ALL
-from foldline.tui.widgets.status import SPINNER
+from foldline.tui.app.session_commands import CHANGES_TITLE
+from foldline.tui.chat.escape_actions import ESC_CANCELS, ESC_TO_PROMPT
+from foldline.tui.chat.question import READ_ALL
+from foldline.tui.look.status import SPINNER
+from foldline.tui.overlays.rewind import CONTEXT, STAY, TITLE
 from foldline.view.rules import broken
 from support.limits import few
 from support.server import MODEL, running_server

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldline.llm.failures import BROKEN
-from foldline.tui.escape_actions import ESC_STOPS_RETRYING
+from foldline.tui.chat.escape_actions import ESC_STOPS_RETRYING
 from support.server import running_server
 from support.terminal import CLEARS, Terminal, terminal
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.themes import AUTO, DEFAULT_THEME, load_themes
+from foldline.tui.look.themes import AUTO, DEFAULT_THEME, load_themes
 from support import scenes
 
 Compare = Callable[..., bool]

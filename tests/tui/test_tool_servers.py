@@ -6,9 +6,9 @@ from pathlib import Path
 
 from foldline.agent.extensions.mcp import ServerConfig, ToolServers
 from foldline.agent.extensions.mcp.connection import HAS_STOPPED, NOT_STARTED
-from foldline.tui.dialogs import NO_SERVER
 from foldline.tui.lists.picker import Picker
-from foldline.tui.widgets.status import STARTING_SERVERS
+from foldline.tui.look.status import STARTING_SERVERS
+from foldline.tui.overlays.dialogs import NO_SERVER
 from support.agents import tool_reply
 from support.live import live
 from support.mcp_server import Diary, is_alive, stdio_server

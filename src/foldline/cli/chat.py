@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from foldline.agent import Agent
-    from foldline.tui.startup import Load
+    from foldline.tui.app.startup import Load
 
     from .agents import SessionRefused
 
@@ -84,7 +84,7 @@ def _chats(
     Args:
         chosen: settings given as command line options, by name.
     """
-    from foldline.tui.app import FoldlineApp
+    from foldline.tui.app.app import FoldlineApp
     from foldline.tui.terminal.app import run_app
 
     from .screens import chosen_theme, own_themes, use_chosen_keys

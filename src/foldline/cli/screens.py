@@ -15,8 +15,8 @@ from .arguments import UsageError
 from .streams import has_terminal
 
 if TYPE_CHECKING:
-    from foldline.tui.inspector.app import InspectorApp
-    from foldline.tui.inspector.follow import FollowedSession
+    from foldline.tui.app.inspector_app import InspectorApp
+    from foldline.tui.browser.inspector.follow import FollowedSession
 
 NO_SUCH_THEME = "There is no theme {name!r}. Available: {themes}."
 NEEDS_TERMINAL = "The inspector needs a terminal. Without one, use `foldline view` or `foldline history`."
@@ -43,7 +43,7 @@ def chosen_theme(option: str | None, cwd: Path) -> str:
     Raises:
         FoldlineError: the theme does not exist, or its file is invalid.
     """
-    from foldline.tui.themes import AUTO, load_theme, load_themes
+    from foldline.tui.look.themes import AUTO, load_theme, load_themes
 
     name = option or theme_name(cwd, os.environ) or AUTO
     if load_theme(name, own_themes()) is None:
@@ -109,8 +109,8 @@ def read_along(path: Path, theme: str | None) -> int:
 
 
 def _inspect(followed: "FollowedSession", name: str, theme: str | None) -> int:
-    from foldline.tui.inspector.app import InspectorApp
-    from foldline.tui.inspector.follow import FollowingInspector
+    from foldline.tui.app.inspector_app import InspectorApp
+    from foldline.tui.browser.inspector.follow import FollowingInspector
     from foldline.tui.terminal.app import run_app
 
     from .settings import window_of
@@ -171,7 +171,7 @@ def demo(theme: str | None) -> int:
     """
     if not has_terminal():
         raise UsageError(DEMO_NEEDS_TERMINAL)
-    from foldline.tui.app import FoldlineApp
+    from foldline.tui.app.app import FoldlineApp
     from foldline.tui.demo.replay import recorded_prompts, replaying_agent
     from foldline.tui.terminal.app import run_app
 

@@ -16,8 +16,7 @@ from textual.theme import Theme
 from foldline.frontend.commands import BY_ID
 from foldline.frontend.keymap import in_force
 from foldline.tui.keys.bindings import bindings
-from foldline.tui.terminal.app import TerminalApp
-from foldline.tui.themes import (
+from foldline.tui.look.themes import (
     AUTO,
     DEFAULT_THEME,
     ROLE_DEFAULTS,
@@ -28,12 +27,13 @@ from foldline.tui.themes import (
     painted,
     theme_faults,
 )
+from foldline.tui.terminal.app import TerminalApp
 
 if sys.platform != "win32":
     from foldline.tui.terminal.driver import BackgroundDriver, BackgroundReported
 
 if TYPE_CHECKING:
-    from foldline.tui.screens.palette import ItemSource, PaletteItem
+    from foldline.tui.overlays.palette import ItemSource, PaletteItem
 
 Result = TypeVar("Result")
 
@@ -161,11 +161,11 @@ class BaseApp(TerminalApp[Result]):
         """Run a command that works on every screen: open help or the palette."""
         match command:
             case "help":
-                from foldline.tui.screens.help import open_help
+                from foldline.tui.overlays.help import open_help
 
                 open_help(self)
             case "palette":
-                from foldline.tui.screens.palette import open_palette
+                from foldline.tui.overlays.palette import open_palette
 
                 open_palette(
                     self, self.recent, self.palette_items, self.palette_sources()

@@ -15,7 +15,7 @@ from textual.widgets import TextArea
 from foldline.agent import Agent
 from foldline.frontend.state import ChatState
 from foldline.protocol.operations import Operation
-from foldline.tui.dock import Dock
+from foldline.tui.browser.dock import Dock
 
 Result = TypeVar("Result")
 

@@ -11,7 +11,6 @@ from rich.cells import cell_len
 
 from foldline.agent.tools.files import unified_diff
 from foldline.tui.blocks import diff
-from foldline.tui.blocks.cells import Span, text_of
 from foldline.tui.blocks.diff import (
     BESIDE,
     DiffBlock,
@@ -23,7 +22,8 @@ from foldline.tui.blocks.diff import (
     lines_of_our_diff,
     path_in,
 )
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.look.cells import Span, text_of
+from foldline.tui.look.styles import Styles
 
 WIDE = 60
 """Cells from which these stand side by side."""

@@ -10,7 +10,7 @@ from foldline.tui.blocks.markdown import (
     StreamingMarkdown,
     markdown_blocks,
 )
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.look.styles import Styles
 from support.limits import examples
 
 PLAIN = Styles()

@@ -9,8 +9,8 @@ from foldline.tui.blocks.block import Block
 from foldline.tui.blocks.code import BEFORE
 from foldline.tui.blocks.cutter import CODE_LINES
 from foldline.tui.blocks.markdown import StreamingMarkdown, markdown_blocks
-from foldline.tui.blocks.styles import Styles
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.look.styles import Styles
 from support.answers import KINDS, split_chunks
 
 LINES = {"fence": 500, "table": 150}

@@ -10,13 +10,13 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from foldline.tui.blocks.block import Block
-from foldline.tui.blocks.cells import Spans
 from foldline.tui.blocks.markdown import (
     StreamingMarkdown,
     markdown_blocks,
 )
 from foldline.tui.blocks.plain import RowBlock, RuleBlock, TextBlock
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.look.cells import Spans
 from support.limits import examples
 from support.views import ViewApp, rows, tall
 

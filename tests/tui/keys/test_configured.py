@@ -10,6 +10,7 @@ from foldline.agent.settings.settings import load_settings
 from foldline.frontend.key_names import ALLOWED, listed
 from foldline.frontend.keymap import Keymap, in_force, keymap_of, use
 from foldline.protocol import FoldlineError
+from foldline.tui.browser.preview.keys import KEYS as PREVIEW_KEYS
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.keys.registry import (
     INVALID_KEY,
@@ -19,7 +20,6 @@ from foldline.tui.keys.registry import (
     check,
     table_of,
 )
-from foldline.tui.preview.keys import KEYS as PREVIEW_KEYS
 from support.live import Live, live
 from support.trust import bring
 

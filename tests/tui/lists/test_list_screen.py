@@ -17,7 +17,7 @@ from foldline.tui.lists.line import LineDialog
 from foldline.tui.lists.page import TextScreen
 from foldline.tui.lists.picker import AS_TYPED, JUST_OPENED, Picker, PickerItem
 from foldline.tui.lists.screen import ListScreen
-from foldline.tui.widgets.lines import filled, key_words
+from foldline.tui.look.lines import filled, key_words
 from support.chat_app import screen_text
 
 

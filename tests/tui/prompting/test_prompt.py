@@ -20,7 +20,7 @@ from foldline.frontend.inputs import (
 )
 from foldline.frontend.state import ChatState, Stepping, Waiting
 from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
-from foldline.tui.escape_actions import ESC_CLOSES_LIST
+from foldline.tui.chat.escape_actions import ESC_CLOSES_LIST
 from foldline.tui.messages import PromptSubmitted, QueueEdited
 from foldline.tui.prompting import file_finder
 from foldline.tui.prompting.attachments import Attachments

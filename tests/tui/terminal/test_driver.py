@@ -8,9 +8,9 @@ import pytest
 from textual import events
 
 from foldline.tui.base_app import BaseApp
+from foldline.tui.look.themes import AUTO
 from foldline.tui.terminal.app import Control
 from foldline.tui.terminal.driver import BackgroundReported, TerminalParser
-from foldline.tui.themes import AUTO
 from support.terminal import terminal
 
 WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:1e/1e/2e\x07"

@@ -16,7 +16,7 @@ from foldline.protocol import (
 )
 from foldline.tui.blocks.plain import RuleBlock
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.themes import DEFAULT_THEME, load_theme
+from foldline.tui.look.themes import DEFAULT_THEME, load_theme
 from foldline.tui.transcript import feed
 from foldline.tui.transcript.feed import ChatTranscript
 from foldline.tui.transcript.rows import SCROLL_UP, THOUGHT

@@ -12,7 +12,7 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.text.harmless import clean
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.look.styles import Styles
 from foldline.tui.transcript.calls import call_title, tool_name
 from foldline.tui.transcript.output import (
     LINE_LENGTH,

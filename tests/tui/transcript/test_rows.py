@@ -16,8 +16,8 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.tui.blocks.block import Block
-from foldline.tui.blocks.styles import Styles
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.look.styles import Styles
 from foldline.tui.transcript.feed import ChatTranscript
 from foldline.tui.transcript.rows import (
     CANCELLED,

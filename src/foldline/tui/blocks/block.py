@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from textual.strip import Strip
 
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.look.styles import Styles
 
 Key = tuple[int, int]
 """(entry index, piece number): identifies a block independently of its line number."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from foldline.tui.blocks.cells import Span, text_of
+from foldline.tui.look.cells import Span, text_of
 
 BEFORE: Final = 60
 """Number of lines parsed before each part, because a string or comment may begin there."""

@@ -17,9 +17,9 @@ from textual.strip import Strip
 
 from foldline.text.harmless import BLANKS, FLOOD, clean_code, nothing_hidden
 from foldline.tui.blocks.block import MIN_WIDTH, Block, LaterStrips
-from foldline.tui.blocks.cells import Span, chop, slice_spans, to_strip, width_of
 from foldline.tui.blocks.code import highlighted
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.look.cells import Span, chop, slice_spans, to_strip, width_of
+from foldline.tui.look.styles import Styles
 
 BESIDE: Final = 136
 """Minimum width, in cells, at which a diff is shown side by side.

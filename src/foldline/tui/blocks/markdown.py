@@ -14,15 +14,6 @@ from textual.strip import Strip
 
 from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, Key
-from foldline.tui.blocks.cells import (
-    Span,
-    chop_spans,
-    estimated_lines,
-    text_of,
-    to_strip,
-    width_of,
-    wrap_spans,
-)
 from foldline.tui.blocks.code import highlighted, highlighted_part
 from foldline.tui.blocks.cutter import (
     Code,
@@ -33,8 +24,17 @@ from foldline.tui.blocks.cutter import (
     TableRows,
     pieces,
 )
-from foldline.tui.blocks.links import linked
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.look.cells import (
+    Span,
+    chop_spans,
+    estimated_lines,
+    text_of,
+    to_strip,
+    width_of,
+    wrap_spans,
+)
+from foldline.tui.look.links import linked
+from foldline.tui.look.styles import Styles
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, LaterStrips
-from foldline.tui.blocks.cells import (
+from foldline.tui.look.cells import (
     Side,
     Span,
     Spans,
@@ -20,8 +20,8 @@ from foldline.tui.blocks.cells import (
     width_of,
     wrap_spans,
 )
-from foldline.tui.blocks.links import linked
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.look.links import linked
+from foldline.tui.look.styles import Styles
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,8 +25,9 @@ from foldline.tui.blocks.block import (
     Key,
     StripCache,
 )
-from foldline.tui.blocks.cells import Spans, to_strip
-from foldline.tui.blocks.styles import (
+from foldline.tui.blocks.viewport import LinePosition, Viewport
+from foldline.tui.look.cells import Spans, to_strip
+from foldline.tui.look.styles import (
     Themed,
     ThinBar,
     cursor_row,
@@ -35,8 +36,7 @@ from foldline.tui.blocks.styles import (
     with_matches,
     with_selection,
 )
-from foldline.tui.blocks.viewport import LinePosition, Viewport
-from foldline.tui.textual_private import SizedScrollView
+from foldline.tui.look.textual_private import SizedScrollView
 
 _LINE_BITS: Final = 20
 """Number of bits used for the line in a selection offset, (character, index << 20 | line).

@@ -9,10 +9,10 @@ from textual.worker import Worker
 from foldline.frontend.keymap import ScreenKey, table
 from foldline.protocol import FoldlineError
 from foldline.text.harmless import clean_line
-from foldline.tui.blocks.cells import Span, wrap_spans
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.lists.screen import PROMPT, Field, ListScreen
-from foldline.tui.widgets.lines import Line, boxed
+from foldline.tui.look.cells import Span, wrap_spans
+from foldline.tui.look.lines import Line, boxed
 
 Value = TypeVar("Value")
 

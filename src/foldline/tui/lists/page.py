@@ -6,10 +6,10 @@ from typing import Final
 
 from foldline.frontend.keymap import ScreenKey, moves, name_of, names_of, table
 from foldline.text.harmless import clean_line
-from foldline.tui.blocks.cells import cut_right, wrap_spans
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.lists.screen import ListScreen
-from foldline.tui.widgets.lines import Line, boxed, filled
+from foldline.tui.look.cells import cut_right, wrap_spans
+from foldline.tui.look.lines import Line, boxed, filled
 
 KEYS: Final = table(
     "page",

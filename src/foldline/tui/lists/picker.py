@@ -17,7 +17,10 @@ from textual.worker import Worker
 
 from foldline.frontend.keymap import ScreenKey, moves, name_of, table
 from foldline.text.harmless import clean_line
-from foldline.tui.blocks.cells import (
+from foldline.tui.keys.bindings import bindings
+from foldline.tui.lists.fuzzy import fit_words
+from foldline.tui.lists.screen import PROMPT, Field, ListScreen
+from foldline.tui.look.cells import (
     Span,
     crop,
     cut_right,
@@ -25,10 +28,7 @@ from foldline.tui.blocks.cells import (
     width_of,
     wrap_spans,
 )
-from foldline.tui.fuzzy import fit_words
-from foldline.tui.keys.bindings import bindings
-from foldline.tui.lists.screen import PROMPT, Field, ListScreen
-from foldline.tui.widgets.lines import Line, boxed, filled
+from foldline.tui.look.lines import Line, boxed, filled
 
 SLICE: Final = 400
 """Number of items ranked before yielding to the event loop.

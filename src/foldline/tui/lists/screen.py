@@ -12,17 +12,17 @@ from textual.message import Message
 from textual.screen import ModalScreen
 
 from foldline.frontend.keymap import KeyTable
-from foldline.tui.blocks.cells import Spans
-from foldline.tui.blocks.styles import styles_from
-from foldline.tui.textual_private import (
+from foldline.tui.look.cells import Spans
+from foldline.tui.look.lines import Line, cover_if_too_small, key_words
+from foldline.tui.look.status import StatusLine
+from foldline.tui.look.styles import styles_from
+from foldline.tui.look.textual_private import (
     OrderedInput,
     SessionScreen,
     dimmed,
     in_mode_of,
     mode_of,
 )
-from foldline.tui.widgets.lines import Line, cover_if_too_small, key_words
-from foldline.tui.widgets.status import StatusLine
 
 Result = TypeVar("Result")
 Row = TypeVar("Row")
@@ -153,7 +153,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
     # --- for subclasses ---------------------------------------------------------------------------------
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return `height` lines of `width` cells, for example from `boxed` in `widgets/lines.py`."""
+        """Return `height` lines of `width` cells, for example from `boxed` in `look/lines.py`."""
         raise NotImplementedError
 
     def height_wanted(self) -> int | str:

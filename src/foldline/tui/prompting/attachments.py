@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from foldline.files import is_file, read_regular
 from foldline.text.harmless import clean, clean_line
 from foldline.text.numbers import many
-from foldline.tui.widgets.fields import Editor
+from foldline.tui.look.fields import Editor
 
 if TYPE_CHECKING:
     from foldline.protocol import BaseMessage, ImagePart, Part, TextPart

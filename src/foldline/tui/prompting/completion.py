@@ -27,11 +27,10 @@ from foldline.frontend.inputs import TypedWord, typed_word
 from foldline.frontend.state import ChatState
 from foldline.text import numbers
 from foldline.text.harmless import clean, clean_line
-from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right, in_reverse
-from foldline.tui.fuzzy import INSIDE, fit
-from foldline.tui.prompting.file_finder import MOST_FILES, FileFinder
-from foldline.tui.widgets.fields import Editor
-from foldline.tui.widgets.lines import (
+from foldline.tui.lists.fuzzy import INSIDE, fit
+from foldline.tui.look.cells import Span, crop, cut_left, cut_right, in_reverse
+from foldline.tui.look.fields import Editor
+from foldline.tui.look.lines import (
     LIGHT,
     LinesWidget,
     edge,
@@ -39,6 +38,7 @@ from foldline.tui.widgets.lines import (
     sides,
     window_start,
 )
+from foldline.tui.prompting.file_finder import MOST_FILES, FileFinder
 
 if TYPE_CHECKING:
     from foldline.agent.session.state import AgentState
@@ -158,7 +158,7 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
     """Return a (name, note) pair for each argument of a command."""
     match command:
         case "theme":
-            from foldline.tui.themes import described
+            from foldline.tui.look.themes import described
 
             return described(getattr(app, "themes", ()))
         case "strategy":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from foldline.text.harmless import clean_line
-from foldline.tui.fuzzy import START, fit
+from foldline.tui.lists.fuzzy import START, fit
 
 MOST_FILES: Final = 50_000
 """Maximum number of files in a listing.

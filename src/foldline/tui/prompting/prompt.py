@@ -20,13 +20,13 @@ from foldline.frontend.inputs import PromptHistory
 from foldline.frontend.state import ChatState, Waiting
 from foldline.text.harmless import clean_line
 from foldline.text.numbers import many
-from foldline.tui.blocks.cells import RowPiece, Span, Spans, in_reverse, piece, row
+from foldline.tui.look.cells import RowPiece, Span, Spans, in_reverse, piece, row
+from foldline.tui.look.fields import Editor
+from foldline.tui.look.lines import Frame, LinesWidget, edge, frame, hints_in, sides
 from foldline.tui.messages import QueueEdited
 from foldline.tui.prompting.attachments import Attacher, Attachments
 from foldline.tui.prompting.completion import Completer, Completion, CompletionList
 from foldline.tui.prompting.file_finder import FileFinder, Work
-from foldline.tui.widgets.fields import Editor
-from foldline.tui.widgets.lines import Frame, LinesWidget, edge, frame, hints_in, sides
 
 QUEUE_ROWS = 5
 """Maximum number of rows for queued prompts."""

@@ -23,11 +23,11 @@ from textual.worker import WorkerFailed
 
 from foldline.frontend.state import ChatState
 from foldline.text.harmless import clean_line, copied
-from foldline.tui.blocks.cells import cut_right
-from foldline.tui.blocks.links import FileLinks
+from foldline.tui.look.cells import cut_right
+from foldline.tui.look.links import FileLinks
+from foldline.tui.look.textual_private import HookedApp
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
-from foldline.tui.textual_private import HookedApp
 
 if sys.platform != "win32":
     import termios
@@ -247,7 +247,7 @@ class TerminalApp(HookedApp[Result]):
 
     @on(events.Resize)
     def _say_too_small(self, event: events.Resize) -> None:
-        from foldline.tui.widgets.lines import cover_if_too_small
+        from foldline.tui.look.lines import cover_if_too_small
 
         cover_if_too_small(self.screen, event.size)
 

@@ -14,13 +14,13 @@ from textual import events
 from textual.color import Color
 from textual.message import Message
 
-from foldline.tui.terminal.app import Control, write_beside
-from foldline.tui.textual_private import (
+from foldline.tui.look.textual_private import (
     KeyParser,
     ResumableDriver,
     app_of,
     read_keys_with,
 )
+from foldline.tui.terminal.app import Control, write_beside
 
 _START: Final = "\x1b[200~"
 _END: Final = "\x1b[201~"

@@ -20,9 +20,9 @@ from foldline.protocol import (
 from foldline.text import numbers
 from foldline.text.harmless import clean, clean_line
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import cut_right
-from foldline.tui.blocks.links import to_file
 from foldline.tui.blocks.plain import LaterBlock, RowBlock, RowColumn, TextBlock
+from foldline.tui.look.cells import cut_right
+from foldline.tui.look.links import to_file
 from foldline.tui.transcript.keys import key_name
 from foldline.tui.transcript.output import WHOLE, is_short_diff, output_block
 from foldline.view.calls import command_of

@@ -15,8 +15,8 @@ from foldline.text import numbers
 from foldline.text.harmless import clean_line
 from foldline.text.numbers import many
 from foldline.tui.blocks.block import Key
-from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.blocks.plain import RowBlock
+from foldline.tui.look.cells import Span, Spans
 from foldline.view.projection import Projection
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ from foldline.protocol import ImagePart, ToolCallPart, ToolResultMessage
 from foldline.text.harmless import TAB, clean, clean_code, clean_line
 from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.diff import SHORT, DiffBlock, DiffLine, lines_of_diff, path_in
-from foldline.tui.blocks.links import to_file
 from foldline.tui.blocks.plain import LinesBlock, StackBlock, TextBlock
+from foldline.tui.look.cells import Span, Spans
+from foldline.tui.look.links import to_file
 from foldline.tui.transcript.keys import key_name
 from foldline.view.projection import Projection
 

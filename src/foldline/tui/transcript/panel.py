@@ -21,9 +21,9 @@ from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import Key
 from foldline.tui.blocks.view import BlockView
 from foldline.tui.keys.bindings import bindings
+from foldline.tui.look.textual_private import OrderedInput, act_now
 from foldline.tui.messages import EntryWanted, PromptEditWanted, SubagentWanted
 from foldline.tui.terminal import clipboard
-from foldline.tui.textual_private import OrderedInput, act_now
 from foldline.tui.transcript.keys import KEYS, ReadingFacts, key_name
 
 if TYPE_CHECKING:

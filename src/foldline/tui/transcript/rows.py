@@ -32,11 +32,11 @@ from foldline.text import numbers
 from foldline.text.harmless import clean, clean_line
 from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Span, Spans, cut_right
 from foldline.tui.blocks.markdown import markdown_blocks
 from foldline.tui.blocks.plain import RowBlock, RuleBlock, StackBlock, TextBlock
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.fates import GONE, GUTTER_SIGNS, gutter_sign
+from foldline.tui.look.cells import Span, Spans, cut_right
+from foldline.tui.look.fates import GONE, GUTTER_SIGNS, gutter_sign
 from foldline.tui.prompting.attachments import named_pictures
 from foldline.tui.transcript.calls import (
     CALL_PIECE,

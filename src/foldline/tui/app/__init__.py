@@ -1,0 +1,1 @@
+"""The chat's app: its open sessions, and what connects them to screens."""

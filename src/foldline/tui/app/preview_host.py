@@ -1,0 +1,207 @@
+"""Connects the Compact preview to the agent.
+
+Turns events into the state of the preview.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from foldline.compaction import strategy_for
+from foldline.frontend.reduce import NOTHING_TO_COMPACT
+from foldline.frontend.state import RetryWait
+from foldline.llm.models import price_of
+from foldline.protocol import FoldlineError, Reason, events, operations
+from foldline.protocol.events import Event
+from foldline.tui.browser.preview import Drafting, PreviewState
+from foldline.tui.session_window import AgentRunner, SessionWindow
+
+if TYPE_CHECKING:
+    from foldline.tui.browser.preview.screen import PreviewScreen
+
+NOTHING_CHANGED: Final = "Cancelled: nothing has changed"
+
+
+class PreviewHost:
+    """The preview of one session.
+
+    The host handles all events even while the preview is closed, so that a half-written draft can be opened.
+    """
+
+    def __init__(self, chat: SessionWindow, runner: AgentRunner) -> None:
+        self._chat = chat
+        self._runner = runner
+        self._state = PreviewState()
+        self._screen: PreviewScreen | None = None
+        self._stale = False
+
+    # --- called by the program ------------------------------------------------------------------------
+
+    def open(self, focus: str = "") -> None:
+        """Show the current draft or proposal, or start a draft."""
+        from foldline.tui.browser.preview.screen import PreviewScreen
+
+        if (
+            self._screen is not None and self._screen.is_open
+        ):  # key pressed twice, or screen covered
+            self._screen.uncover()
+            return
+        if self._state.drafting is not None:
+            self._runner.submit(operations.HoldCommit())
+        elif focus or not self._has_proposal():
+            self._state = self._from_plan("manual", focus or None)
+            if self._state.plan is None and not self._runner.agent.executor.busy:
+                self._chat.remark(self._state.error or NOTHING_TO_COMPACT)
+                return
+            compaction = operations.CompactSession(
+                reason="manual", focus=focus or None, preview=True
+            )
+            self._runner.submit(compaction)
+        self._screen = PreviewScreen(
+            self._chat.where,
+            self._runner.submit,
+            clock=self._chat.clock,
+            state=self._current_state(),
+        )
+        self._chat.push_screen(self._screen, lambda _: self._forget())
+        # Events that arrive before mounting would be shown only with the next event, which may never come.
+        self._screen.call_after_refresh(self.draw)
+
+    def _has_proposal(self) -> bool:
+        agent_state = self._runner.agent.state
+        proposal = agent_state.review.proposal
+        return proposal is not None and proposal.fits(agent_state.projection)
+
+    def on_event(self, event: Event) -> None:
+        """Update the state.
+
+        This is cheap, because only `draw` shows the state.
+        """
+        state = self._state
+        match event:
+            case events.ProposalReady():
+                self._take_proposal(event)
+            case events.ProposalClosed():
+                self._state = PreviewState()
+                if self._screen is not None and self._screen.is_attached:
+                    self._screen.dismiss()
+            case events.Notice(level="warning") if self._screen is not None:
+                self._state = replace(state, error=event.text)
+            case events.QueueChanged():
+                pass  # the held prompt is shown, so the preview must be redrawn
+            case _:
+                changed = self._drafting(event)
+                if changed is None:
+                    return
+                self._state = changed
+        self._stale = True
+
+    def _drafting(self, event: Event) -> PreviewState | None:
+        """Return the state after an event about a draft; None for other events."""
+        state = self._state
+        match event:
+            case events.CompactionStart():
+                base = (
+                    state
+                    if state.proposal is not None
+                    else self._from_plan(event.reason, state.focus)
+                )
+                if self._screen is not None:  # commit only what the user has decided
+                    self._runner.submit(operations.HoldCommit())
+                return replace(
+                    base, reason=event.reason, drafting=self._new_drafting(), error=""
+                )
+            case events.CompactionProgress() if (
+                state.drafting is not None or event.stage == "draft"
+            ):
+                # There is no start event for a new draft of a proposal that a turn is waiting for.
+                return self._with_progress(event)
+            case events.Retrying() if state.drafting is not None:
+                until = self._chat.clock() + event.seconds
+                retry = RetryWait(until, event.sentence, event.attempt, event.attempts)
+                return replace(
+                    state, drafting=replace(state.drafting, retry=retry), error=""
+                )
+            case events.CompactionEnd():
+                error = event.error or ""
+                if not error and event.nothing:
+                    error = NOTHING_TO_COMPACT
+                elif not error and event.aborted:
+                    error = NOTHING_CHANGED
+                return replace(state, drafting=None, waits=False, error=error)
+            case _:
+                return None
+
+    def draw(self) -> None:
+        """Show a changed state, if the preview is open."""
+        if self._stale and self._screen is not None and self._screen.is_mounted:
+            self._stale = False
+            self._screen.show(self._current_state())
+
+    # --- its state ---------------------------------------------------------------------------------
+
+    def _take_proposal(self, event: events.ProposalReady) -> None:
+        review = self._runner.agent.state.review
+        proposal = review.proposal
+        if proposal is None:
+            return
+        self._state = replace(
+            self._state,
+            reason=event.reason,
+            proposal=proposal,
+            drafting=None,
+            focus=review.focus,
+            waits=event.waits,
+            error="",
+        )
+
+    def _with_progress(self, event: events.CompactionProgress) -> PreviewState:
+        """Return the state after the draft has received new text.
+
+        The first text after a retry replaces the earlier text; after a failure, it clears the error.
+        """
+        state = self._state
+        drafting = state.drafting or self._new_drafting()
+        ahead = self._chat.presenter.state.ahead
+        if (
+            ahead is not None and event.stage == "draft"
+        ):  # a background draft has been taken over
+            drafting = replace(drafting, since=ahead.since)
+        if event.detail or (event.delta and drafting.retry is not None):
+            drafting = replace(drafting, text="", retry=None)
+        error = state.error
+        if event.detail or event.delta:
+            error = event.detail or ""
+        drafting = replace(drafting, text=drafting.text + event.delta)
+        return replace(state, drafting=drafting, error=error)
+
+    def _new_drafting(self) -> Drafting:
+        return Drafting(since=self._chat.clock())
+
+    def _current_state(self) -> PreviewState:
+        agent_state = self._runner.agent.state
+        writer = (agent_state.summary_llm or agent_state.llm).info.id
+        return replace(
+            self._state,
+            held=self._chat.presenter.state.waiting.held,
+            projection=agent_state.projection,
+            overhead=agent_state.overhead,
+            window=agent_state.window,
+            strategy=type(
+                strategy_for(agent_state.strategy, self._state.reason)
+            ).__name__,
+            model=writer,
+            price=price_of(agent_state.llm.info.id),
+            draft_price=price_of(writer),
+            cwd=agent_state.session.cwd,
+        )
+
+    def _from_plan(self, reason: Reason, focus: str | None) -> PreviewState:
+        agent_state = self._runner.agent.state
+        try:
+            planned = agent_state.plan(reason)
+        except FoldlineError as failure:
+            return PreviewState(reason=reason, focus=focus, error=str(failure))
+        return PreviewState(reason=reason, plan=planned, focus=focus)
+
+    def _forget(self) -> None:
+        self._screen = None

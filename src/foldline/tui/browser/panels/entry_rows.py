@@ -1,0 +1,658 @@
+"""The rows of entries and view items, and their gutters.
+
+Rows are rendered only when they are drawn.
+"""
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.cells import cell_len
+from textual.strip import Strip
+
+from foldline.memory.language import within_frame
+from foldline.past.describe import (
+    Description,
+    Tone,
+    call_of,
+    describe,
+    entry_text,
+    first_words,
+    kind_name,
+    size_words,
+    summary_words,
+)
+from foldline.protocol import (
+    BaseMessage,
+    Clear,
+    Compaction,
+    Entry,
+    Revert,
+    Subagent,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    Undo,
+)
+from foldline.text.numbers import many
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.plain import RowBlock, RowColumn, RuleBlock
+from foldline.tui.browser.panels.bodies import body_blocks
+from foldline.tui.browser.panels.entry_list import (
+    DIVIDER_KEY,
+    TOOLS_KEY,
+    TOOLS_ROW,
+    preview_key,
+    row_key,
+    row_of,
+)
+from foldline.tui.browser.panels.states import row_index, sharer, signs, state_words
+from foldline.tui.look.cells import (
+    RowPiece,
+    Span,
+    Spans,
+    cut_left,
+    cut_right,
+    cut_words,
+    piece,
+    row,
+    to_strip,
+    width_of,
+)
+from foldline.tui.look.fates import GUTTER_SIGNS, gutter_sign, letter
+from foldline.tui.look.styles import Styles
+from foldline.view.budget import Size
+from foldline.view.items import IN_VIEW, ViewItem
+from foldline.view.outline import CompactionOutline, MessageOutline, Outline
+from foldline.view.projection import Projection
+from foldline.view.weight import entry_weight, item_weight, together
+
+Marker = CompactionOutline | Revert | Clear | Undo
+"""An entry that changed earlier parts of the view."""
+_STYLES: Final[dict[Tone, str]] = {
+    "text": "text",
+    "thought": "muted italic",
+    "muted": "muted",
+    "alert": "alert",
+}
+_KIND: Final = 8
+"""Width of the kind column, in cells."""
+_TOKENS: Final = 6
+"""Width of the token column, in cells."""
+INSIDE: Final = "part of this entry, Enter closes"
+_LEAST_TITLE: Final = 5
+"""Minimum width of a shortened call title, in cells."""
+PREVIEW_LINES: Final = 6
+"""Maximum number of lines in the preview of a collapsed summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """The history from which rows are drawn.
+
+    Paths below `cwd` are shown relative to it.
+    """
+
+    projection: Projection
+    cwd: str = ""
+
+
+class _SingleLineBlock(Block):
+    """A block consisting of one line."""
+
+    __slots__ = ()
+
+    def estimate(self, width: int) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryRow(_SingleLineBlock):
+    """The row of a message in History.
+
+    The message's text and size are read only when the row is drawn.
+    """
+
+    source: RowSource
+    outline: MessageOutline
+    caller: MessageOutline | None = field(default=None, kw_only=True)
+    """A response that is also shown in this row, because it contains calls but no text."""
+
+    @property
+    def message(self) -> BaseMessage:
+        return self.source.projection.entries.message(self.outline)
+
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
+        message = self.message
+        projection = self.source.projection
+        weighed = [message]
+        if self.caller is not None:
+            weighed.append(projection.entries.message(self.caller))
+        weight = together(entry_weight(projection, part) for part in weighed)
+        shares = self.caller is not None
+        row = MessageRow(self.key, self.source, message, weight, shares=shares)
+        return row.render(width, styles)
+
+    def text(self) -> str:
+        return full_text(self.source.projection, self.message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemRow(_SingleLineBlock):
+    """The row of a view item, with its size."""
+
+    source: RowSource
+    item: ViewItem
+    caller: ViewItem | None = field(default=None, kw_only=True)
+    """A response that is also shown in this row."""
+
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
+        projection = self.source.projection
+        item = self.item
+        weighed = [item] if self.caller is None else [item, self.caller]
+        weight = together(item_weight(projection, part) for part in weighed)
+        if item.written:
+            lead = (("summary ", "compacted"),)
+            words = ((summary_words(projection, item), "text"),)
+            row = weighed_row(self.key, lead, words, weight)
+            return row.render(width, styles)
+        shares = self.caller is not None
+        return MessageRow(
+            self.key, self.source, item.message, weight, item.fate, shares=shares
+        ).render(width, styles)
+
+    def text(self) -> str:
+        return full_text(self.source.projection, self.item.message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoteRow(_SingleLineBlock):
+    """The row of a system note: an entry that is never sent to the model."""
+
+    source: RowSource
+
+    @property
+    def entry(self) -> Entry:
+        entry = self.source.projection.entry(self.key[0])
+        assert entry is not None, "every row has an entry"
+        return entry
+
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
+        description = describe(self.source.projection, self.entry)
+        lead = ((f"{description.kind:<{_KIND}}", "muted"),)
+        main = ((description.title, _STYLES[description.tone]),)
+        return RowBlock(self.key, lead, main).render(width, styles)
+
+    def text(self) -> str:
+        entry = self.entry
+        return f"{kind_name(entry.type)} {entry_text(self.source.projection, entry)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarkerRow(_SingleLineBlock):
+    """The row of a compaction, rewind, clear or undo, drawn as a rule across the panel."""
+
+    projection: Projection
+    marker: Marker
+    label: str
+    wide: bool = field(default=True, kw_only=True)
+
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
+        briefs: tuple[str, ...] = ()
+        if isinstance(self.marker, CompactionOutline):
+            # A shorter label without the reason.
+            name, _, *sizes = self.label.split(" · ")
+            briefs = (" · ".join([name, *sizes]),)
+        return RuleBlock(self.key, self.label, align="centre", briefs=briefs).render(
+            width, styles
+        )
+
+    def text(self) -> str:
+        summary = ""
+        if isinstance(self.marker, CompactionOutline):
+            entry = self.projection.entry(self.marker.index)
+            summary = entry.summary if isinstance(entry, Compaction) else ""
+        return f"{self.label}\n{summary}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SummaryPreview(Block):
+    """The first lines of a collapsed summary.
+
+    Lines that name the selected file are shown in place of the last lines, so the height stays the same.
+    """
+
+    lines: tuple[str, ...]
+    marked: frozenset[int]
+    """Numbers of the lines that name the selected file and are marked `▷` in the gutter."""
+    more: int
+    stop: bool = field(default=False, kw_only=True)
+
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
+        lines = [(cut_right(line, width - 2), "text") for line in self.lines]
+        if self.more:
+            more = f"… {many(self.more, 'more line')}, Enter opens"
+            lines.append((cut_right(more, width - 2), "muted"))
+        return [to_strip([("┊ ", "compacted deco"), line], styles) for line in lines]
+
+    def estimate(self, width: int) -> int:
+        return len(self.lines) + bool(self.more)
+
+    def text(self) -> str:
+        return ""
+
+
+# --- Making rows ------------------------------------------------------------------------------------------
+
+
+def is_note(entry: Outline) -> bool:
+    """Whether an entry is a system note."""
+    return not isinstance(
+        entry, MessageOutline | CompactionOutline | Revert | Clear | Undo | Subagent
+    )
+
+
+def history_rows(
+    projection: Projection,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    cwd: str = "",
+    wanted: Callable[[Outline], bool] = lambda outline: not is_note(outline),
+) -> list[Block]:
+    """Return the rows of the entries between two positions.
+
+    By default, system notes are left out.
+    """
+    source = RowSource(projection, cwd)
+    rows: list[Block] = []
+    for outline in projection.entries.outlines[start:stop]:
+        index = outline.index
+        if not wanted(outline):
+            continue
+        shared_index = row_index(projection, index)
+        if shared_index != index:
+            result = projection.outline(shared_index)
+            if result is not None and wanted(result):
+                continue
+        caller_index = sharer(projection, index)
+        caller = None if caller_index is None else projection.outline(caller_index)
+        if not isinstance(caller, MessageOutline) or not wanted(caller):
+            caller = None
+        rows.append(_history_row(source, outline, caller))
+    return rows
+
+
+def _history_row(
+    source: RowSource, entry: Outline, caller: MessageOutline | None
+) -> Block:
+    key = row_key(entry.index)
+    match entry:
+        case MessageOutline():
+            return EntryRow(key, source, entry, caller=caller)
+        case CompactionOutline() | Revert() | Clear() | Undo():
+            return MarkerRow(
+                key, source.projection, entry, marker_label(source.projection, entry)
+            )
+        case _:
+            return NoteRow(key, source)
+
+
+def view_rows(
+    projection: Projection,
+    overhead: int = 0,
+    *,
+    items: Sequence[ViewItem] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    cwd: str = "",
+    opened: Container[Key] = (),
+    names: tuple[str, ...] = (),
+    divider: tuple[int, str] | None = None,
+) -> list[Block]:
+    """Return the rows of the view items between two positions.
+
+    Args:
+        overhead: estimated size of the tool schemas, in tokens before calibration; 0 omits the row for them.
+        items: the view; the default is the current view.
+        opened: the expanded rows.
+        names: the names of a file; summary lines that contain any of them are marked.
+        divider: the position of the first new item, and the label of the rule above it.
+    """
+    source = RowSource(projection, cwd)
+    rows: list[Block] = []
+    if start == 0 and overhead:
+        weight = Size(round(overhead * projection.meter.scale), True)
+        tools = weighed_row(
+            TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), weight
+        )
+        rows.append(tools)
+    view = projection.view if items is None else items
+    for position, item in enumerate(view[start:stop], start):
+        if divider is not None and divider[0] == position:
+            briefs = (divider[1].rpartition(" · ")[2],)
+            rows.append(
+                RuleBlock(DIVIDER_KEY, divider[1], "muted", briefs=briefs, stop=False)
+            )
+        if not shares_row(projection, view, position + 1):
+            shares = shares_row(projection, view, position)
+            caller = view[position - 1] if shares else None
+            rows += item_rows(source, item, opened, names, caller)
+    return rows
+
+
+def shares_row(projection: Projection, view: Sequence[ViewItem], position: int) -> bool:
+    """Whether the item at this position shares a row with the preceding item."""
+    if not 0 < position < len(view):
+        return False
+    caller, item = view[position - 1 : position + 1]
+    return sharer(projection, item.index) == caller.index
+
+
+def item_rows(
+    source: RowSource,
+    item: ViewItem,
+    opened: Container[Key],
+    names: tuple[str, ...],
+    caller: ViewItem | None = None,
+) -> Iterator[Block]:
+    """Yield the row of an item, and the blocks below it."""
+    key = row_key(*item.key)
+    yield ItemRow(key, source, item, caller=caller)
+    if key in opened:
+        yield from body_blocks(source.projection, item.message, key)
+    elif item.written:
+        yield summary_preview(key, item.message.text, names)
+
+
+def opened_body(projection: Projection, row: Block) -> list[Block]:
+    """Return the blocks below an expanded row.
+
+    The result is empty if the row itself already shows everything.
+    """
+    entry: Entry | None = None
+    match row:
+        case EntryRow() as entry_row:
+            entry = entry_row.message
+        case NoteRow() as note_row:
+            entry = note_row.entry
+        case ItemRow(item=item):
+            entry = item.message
+        case MarkerRow(marker=CompactionOutline(index=index)):
+            compaction = projection.entry(index)
+            entry = (
+                compaction
+                if isinstance(compaction, Compaction) and compaction.summary
+                else None
+            )
+        case MarkerRow(marker=Revert() as revert) if revert.text:
+            entry = revert
+    return [] if entry is None else body_blocks(projection, entry, row.key)
+
+
+def is_prompt(block: Block) -> bool:
+    """Whether a row is a user prompt."""
+    match block:
+        case EntryRow(outline=outline) | ItemRow(item=ViewItem(outline=outline)):
+            return outline.type == "user" and outline.origin != "machine"
+        case _:
+            return False
+
+
+def is_compaction(block: Block) -> bool:
+    """Whether a row is a compaction, or a summary in the view."""
+    match block:
+        case MarkerRow(marker=CompactionOutline()):
+            return True
+        case ItemRow(item=item):
+            return item.written
+        case _:
+            return False
+
+
+# --- Summaries --------------------------------------------------------------------------------------------
+
+
+def summary_preview(row: Key, text: str, names: tuple[str, ...]) -> SummaryPreview:
+    """Return the preview of a summary.
+
+    It consists of the first lines and some lines that contain any of `names`.
+    """
+    # Without the standard text around a summary, which is the same in all sessions.
+    lines = list(filter(None, map(first_words, within_frame(text).split("\n"))))
+    shown = list(range(min(len(lines), PREVIEW_LINES)))
+    naming = [
+        number
+        for number, line in enumerate(lines)
+        if any(name in line for name in names)
+    ]
+    if naming and naming[0] not in shown:
+        last = naming[: PREVIEW_LINES - 3]
+        shown = [*shown[: len(shown) - len(last)], *last]
+    return SummaryPreview(
+        preview_key(row),
+        tuple(lines[number] for number in shown),
+        frozenset(place for place, number in enumerate(shown) if number in naming),
+        len(lines) - len(shown),
+    )
+
+
+def entry_row(
+    projection: Projection,
+    row_key: Key,
+    cursor: Key | None,
+    width: int,
+    more: str = "",
+) -> list[Span]:
+    """Return the status row for an entry that cannot be edited.
+
+    It shows the number, state, tool group, `more` and time.
+    """
+    if row_key == TOOLS_KEY:
+        return row([piece(TOOLS_ROW)], [], width)
+    index = row_key[0]
+    group = projection.group(index)
+    state = f" {state_words(projection, index)}"
+    left = [
+        RowPiece(
+            ((f"{index} ", "bold"), *signs(projection, index), (state, "text")),
+            cut="right",
+        )
+    ]
+    if len(group) > 1:
+        left.append(piece(f"tool group {group[0]}–{group[-1]}", "muted", rank=1))
+    if more:
+        left.append(piece(more, "muted", rank=1))
+    if cursor is not None and row_of(cursor) != cursor:
+        left.append(piece(INSIDE, "muted", rank=3))
+    right = []
+    entry = projection.entry(index)
+    if entry is not None and entry.at is not None:
+        right.append(
+            piece(f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}", "muted", rank=2)
+        )
+    return row(left, right, width)
+
+
+# --- One line ---------------------------------------------------------------------------------------------
+
+
+def weighed_row(key: Key, lead: Spans, main: Spans, weight: Size) -> RowBlock:
+    """Return a row with a size on its right."""
+    tokens = size_words(weight)
+    return RowBlock(key, lead, main, (RowColumn(tokens, _TOKENS, "muted", space=1),))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageRow(_SingleLineBlock):
+    """The row of a message: `user    read …/cut.py` or `├ bash  pytest -q   31 passed`.
+
+    Only the title is shortened.
+    """
+
+    source: RowSource
+    message: BaseMessage
+    weight: Size
+    fate: str = "live"
+    """State of the message in the displayed view."""
+    shares: bool = field(default=False, kw_only=True)
+    """Whether a result's row also represents its call, so that no line leads up from the row."""
+
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
+        source = self.source
+        description = describe(source.projection, self.message, source.cwd)
+        kind_style = "bold" if self.message.type == "user" else "muted"
+        lead: Spans = ((f"{description.kind:<{_KIND}}", kind_style),)
+        if isinstance(self.message, ToolResultMessage):
+            lead = ((f"{self._branch} ", "muted"), (f"{description.kind:<5} ", "text"))
+        room = width - width_of(lead) - _TOKENS - 1
+        main = tuple(self._main(description, room))
+        return weighed_row(self.key, lead, main, self.weight).render(width, styles)
+
+    def _main(self, description: Description, room: int) -> Iterator[Span]:
+        """Yield the title, cut to fit, and the outcome."""
+        title = description.title
+        outcome = description.outcome
+        is_hidden = self.fate == "hidden"
+        if is_hidden:
+            title = ", ".join(filter(None, (title, outcome)))
+            outcome = ""
+            room -= cell_len("[hidden: ]")
+        elif self.fate == "clipped":
+            outcome = ", ".join(filter(None, (outcome, "clipped")))
+        gap = 3 if room - cell_len(outcome) - 3 >= _LEAST_TITLE else 1
+        if outcome:
+            room -= cell_len(outcome) + gap
+        cut = cut_right if isinstance(self.message, ToolResultMessage) else cut_words
+        if description.is_path:
+            cut = cut_left
+        title = cut(title, max(room, _LEAST_TITLE))
+        if title:
+            shown = f"[hidden: {title}]" if is_hidden else title
+            yield shown, _STYLES[description.tone]
+            if outcome:
+                yield " " * gap, ""
+        if outcome:
+            yield from _outcome(outcome, description.failed)
+
+    @property
+    def _branch(self) -> str:
+        """The line character that connects the results of a response."""
+        group = self.source.projection.group(self.message.index)
+        if len(group) == 1:
+            return "·"
+        is_last = group[-1] == self.message.index
+        if self.shares:
+            return "─" if is_last else "┌"
+        return "└" if is_last else "├"
+
+    def text(self) -> str:
+        return full_text(self.source.projection, self.message)
+
+
+def full_text(projection: Projection, message: BaseMessage) -> str:
+    """Return all searchable text of a message."""
+    parts: list[str] = []
+    if isinstance(message, ToolResultMessage):
+        call = call_of(projection, message)
+        parts += [message.name, call.arguments if call else "", message.details.brief]
+    for part in message.parts:
+        match part:
+            case TextPart() | ThinkingPart():
+                parts.append(part.text)
+            case ToolCallPart():
+                parts.append(f"{part.name} {part.arguments}")
+            case _:
+                pass
+    return "\n".join(parts)
+
+
+def marker_label(projection: Projection, marker: Marker) -> str:
+    """Return the label of a marker: `373 compaction · threshold · 116.2k → 27.4k`."""
+    description = describe(projection, marker)
+    return f"{marker.index} {description.kind} · {description.title}"
+
+
+def _outcome(brief: str, failed: bool) -> list[Span]:
+    """Return the styled outcome of a call: a failure, numbers of lines, or other text."""
+    if failed:
+        return [(brief, "alert")]
+    added, minus, removed = brief.partition(" −")
+    if added.startswith("+") and added[1:].isdigit():
+        return [(added, "live"), *([(minus + removed, "alert")] if minus else [])]
+    return [(brief, "muted")]
+
+
+# --- The gutter, computed when drawn, so that a compaction need not rebuild the rows ----------------------
+
+
+def gutter_width(last_index: int) -> int:
+    """Return the gutter width, in cells, required for this largest entry number."""
+    return 4 + max(5, len(str(max(last_index, 0))) + 1) + 1
+
+
+def row_gutter(signs: Sequence[Span], flag: Span, index: int, width: int) -> Spans:
+    """Return the gutter of a row: a cell for the cursor, then letter, symbol, flag and number."""
+    return ((" ", ""), *signs, flag, (f"{index:>{width - 5}} ", "muted"))
+
+
+def history_gutter(
+    projection: Projection, new_from: int | None, key: Key, line: int, width: int
+) -> Spans:
+    """Return the gutter of a line in History.
+
+    Args:
+        new_from: index of the first new entry of the view.
+    """
+    index = key[0]
+    if index < 0:
+        return ()
+    if key != row_of(key) or line:
+        return (("  ", ""), signs(projection, index)[1])
+    kind = projection.fate(index).kind
+    is_new = kind in IN_VIEW and new_from is not None and index >= new_from
+    flag = _flag(projection.is_pinned(index), is_new)
+    return row_gutter((letter(kind), gutter_sign(kind)), flag, index, width)
+
+
+def view_gutter(
+    block: Block | None, new_from: int | None, key: Key, line: int, width: int
+) -> Spans:
+    """Return the gutter of a line in the LLM view.
+
+    Args:
+        block: the block to which the line belongs.
+        new_from: index of the first new item.
+    """
+    if key == TOOLS_KEY:
+        return (("  ", ""), GUTTER_SIGNS["whole"])
+    if isinstance(block, SummaryPreview):
+        return (
+            (" " * (width - 2), ""),
+            ("▷" if line in block.marked else " ", "accent"),
+        )
+    if key == DIVIDER_KEY or not isinstance(block, ItemRow):
+        return ()
+    item = block.item
+    state, sign = letter(item.fate), gutter_sign(item.fate)
+    if item.written:
+        state, sign = (" ", ""), GUTTER_SIGNS["name"]
+    if key != block.key or line:
+        return (("  ", ""), sign)
+    is_new = new_from is not None and item.index >= new_from
+    return row_gutter((state, sign), _flag(item.pinned, is_new), item.index, width)
+
+
+def with_tick(spans: Spans) -> Spans:
+    """Replace the first cell of a gutter, which is reserved for the cursor, with `✓`."""
+    (text, style), *others = spans
+    if not text.startswith(" "):
+        return spans
+    return (("✓", "accent bold"), (text[1:], style), *others)
+
+
+def _flag(is_pinned: bool, is_new: bool) -> Span:
+    if is_pinned:
+        return ("*", "accent")
+    return ("+", "live") if is_new else (" ", "")

@@ -1,0 +1,1 @@
+"""What all screens are painted with: styles, cells, lines, themes, and Textual's private parts."""

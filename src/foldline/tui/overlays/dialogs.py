@@ -1,0 +1,261 @@
+"""Dialogs over the chat.
+
+Their screens are imported only when opened.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from foldline.agent.extensions.mcp import ToolServers
+    from foldline.frontend.runner import Runner
+    from foldline.tui.base_app import BaseApp
+    from foldline.tui.lists.picker import Picker, PickerItem
+    from foldline.tui.lists.screen import LeftOnce
+    from foldline.tui.session_window import OpensScreens, SessionWindow
+
+Result = TypeVar("Result")
+Remark = Callable[[str], None]
+
+NO_THEME = "No theme named {name}. Available: {names}"
+THEME_SAVED = "Theme {name}, saved to {file}"
+THEME_NOT_SAVED = "Theme {name}, for this run only: {error}"
+CHOOSE_THEME = "Choose a theme"
+CHOOSE_STRATEGY = "Choose a strategy"
+
+
+def change_theme(app: "BaseApp[Any]", name: str, remark: Remark) -> None:
+    """Apply and save a theme.
+
+    Without a name, let the user pick a theme.
+    """
+    from foldline.tui.look.themes import own_themes
+
+    names = own_themes(app.themes)
+    faults = app.theme_faults()
+    if name in faults:
+        remark(faults[name])
+    elif name in names:
+        app.use_theme(name)
+        app.run_worker(_save_theme(name, app.theme_clash(name), remark), group="theme")
+    elif name:
+        remark(NO_THEME.format(name=name, names=", ".join(names)))
+    else:
+        pick_theme(
+            app, lambda picked: change_theme(app, picked, remark) if picked else None
+        )
+
+
+async def _save_theme(name: str, clash: str, remark: Remark) -> None:
+    from foldline.agent.settings.layers import config_file
+    from foldline.agent.settings.model_choice import changed_config
+    from foldline.history.paths import with_tilde
+    from foldline.protocol import FoldlineError
+
+    def save() -> None:
+        with changed_config(os.environ) as document:
+            document["theme"] = name
+
+    try:
+        await asyncio.to_thread(save)
+    except FoldlineError as failure:
+        remark(THEME_NOT_SAVED.format(name=name, error=failure))
+    else:
+        saved = THEME_SAVED.format(
+            name=name, file=with_tilde(str(config_file(os.environ)))
+        )
+        remark(f"{saved}. {clash}" if clash else saved)
+
+
+def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> None:
+    """Let the user pick a theme.
+
+    The whole screen previews the theme that is selected in the list. `picked` is called with the chosen name,
+    or None, after the previous theme has been restored.
+    """
+    from foldline.tui.lists.picker import Picker, PickerItem
+    from foldline.tui.look.themes import described
+
+    before = app.theme
+    faults = app.theme_faults()
+
+    def show(name: str) -> None:
+        app.theme = before if name in faults else name
+
+    def back(name: str | None) -> None:
+        app.theme = before
+        picked(name)
+
+    notes = {
+        name: f"{app.theme_clash(name)} {note}".lstrip()
+        for name, note in described(app.themes)
+    } | faults
+    choices = [PickerItem(name, name, note) for name, note in notes.items()]
+    picker = Picker(CHOOSE_THEME, choices, marked=before, on_mark=show)
+    picker.dims = False  # the screen behind the list previews the theme
+    app.push_screen(picker, back)
+
+
+def _choose(
+    chat: "SessionWindow",
+    title: str,
+    items: "Iterable[PickerItem]",
+    do: Callable[[str], None],
+    marked: str = "",
+) -> "Picker":
+    """Let the user choose an item.
+
+    `do` is called with the id of the chosen item.
+    """
+    from foldline.tui.lists.picker import Picker
+
+    picker = Picker(title, items, marked=marked)
+    chat.push_screen(picker, lambda choice: do(choice) if choice else None)
+    return picker
+
+
+def switch_strategy(chat: "SessionWindow", runner: "Runner", name: str) -> None:
+    """Switch to another compaction strategy.
+
+    Without a name, let the user pick a strategy.
+    """
+    from foldline.compaction import strategy_name
+    from foldline.protocol.operations import SwitchStrategy
+    from foldline.tui.lists.picker import PickerItem
+    from foldline.tui.prompting.completion import arguments
+
+    if name:
+        runner.submit(SwitchStrategy(strategy=name))
+        return
+    items = (
+        PickerItem(row.label, row.label, row.note)
+        for row in arguments("strategy", "", chat.app)
+    )
+    current = strategy_name(runner.agent.state.strategy)
+    _choose(
+        chat,
+        CHOOSE_STRATEGY,
+        items,
+        partial(switch_strategy, chat, runner),
+        current,
+    )
+
+
+async def result_of(over: "OpensScreens", screen: "LeftOnce[Result]") -> Result | None:
+    """Open a screen over another one, and wait for its result.
+
+    If the caller is cancelled, the screen closes.
+    """
+    answer: asyncio.Future[Result | None] = asyncio.get_running_loop().create_future()
+
+    def answered(result: Result | None) -> None:
+        if not answer.done():
+            answer.set_result(result)
+
+    over.push_screen(screen, answered)
+    try:
+        return await answer
+    finally:
+        screen.dismiss()
+
+
+async def confirmed(
+    over: "OpensScreens", question: str, yes: str, note: str = ""
+) -> bool:
+    """Ask the user to confirm. "No" is selected at first.
+
+    Args:
+        yes: label of the answer that confirms.
+        note: describes the consequences.
+    """
+    from foldline.tui.lists.picker import Picker, PickerItem
+
+    answers = (PickerItem("no", "No"), PickerItem("yes", yes, note))
+    return await result_of(over, Picker(question, answers)) == "yes"
+
+
+# --- tool servers -----------------------------------------------------------------------------------------
+
+REFRESH_SECONDS = 0.25
+"""Seconds between updates of an open list."""
+
+NO_SERVER = (
+    "No MCP server is configured: add [mcp.NAME] to config.toml (docs/extending.md)"
+)
+NO_SUCH_SERVER = "No MCP server named {name}. Available: {names}"
+SERVERS_TITLE = "MCP servers: {key} reconnects"
+CONNECTING = "Connecting to {name} …"
+RECONNECTED = "MCP server {name}: {state}"
+
+
+def show_servers(chat: "SessionWindow", runner: "Runner", name: str) -> None:
+    """List the tool servers, or reconnect the named server."""
+    servers = runner.agent.state.servers
+    if servers is None:
+        chat.remark(NO_SERVER)
+        return
+    if not name:
+        _pick(chat, servers)
+        return
+    names = [state.name for state in servers.states]
+    if name in names:
+        _connect(chat, servers, name)
+    else:
+        chat.remark(NO_SUCH_SERVER.format(name=name, names=", ".join(names)))
+
+
+def _pick(chat: "SessionWindow", servers: "ToolServers") -> None:
+    """Let the user pick a server to reconnect.
+
+    The list keeps the servers' states up to date.
+    """
+    from foldline.frontend.keymap import name_of
+    from foldline.history.paths import with_tilde
+    from foldline.tui.lists.picker import KEYS, PickerItem
+
+    def choices() -> Iterator[PickerItem]:
+        for server in servers.states:
+            log = f", {with_tilde(str(server.log))}" if server.trouble else ""
+            yield PickerItem(server.name, server.name, f"{server}{log}")
+
+    title = SERVERS_TITLE.format(key=name_of(KEYS, "take"))
+    picker = _choose(chat, title, choices(), partial(_connect, chat, servers))
+    picker.set_interval(REFRESH_SECONDS, lambda: picker.offer(choices()))
+
+
+def _connect(chat: "SessionWindow", servers: "ToolServers", name: str) -> None:
+    async def reconnect() -> str:
+        return RECONNECTED.format(name=name, state=await servers.restart(name))
+
+    chat.remark(CONNECTING.format(name=name))
+    chat.report(reconnect(), f"mcp-{name}")
+
+
+# --- skills -----------------------------------------------------------------------------------------------
+
+NO_SKILLS = "No skills found for this folder: see docs/extending.md"
+CHOOSE_SKILL = "Load or unload a skill"
+
+
+def show_skills(chat: "SessionWindow", runner: "Runner", argument: str) -> None:
+    """Load or unload a skill.
+
+    Without a name, let the user choose a skill.
+    """
+    from foldline.agent.session.skill_loading import skill_rows
+    from foldline.protocol.operations import LoadSkill
+    from foldline.tui.lists.picker import PickerItem
+
+    if argument:
+        runner.submit(LoadSkill(asked=argument))
+        return
+    rows = [
+        PickerItem(name, name, note) for name, note in skill_rows(runner.agent.state)
+    ]
+    if rows:
+        _choose(chat, CHOOSE_SKILL, rows, partial(show_skills, chat, runner))
+    else:
+        chat.remark(NO_SKILLS)
