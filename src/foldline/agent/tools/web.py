@@ -72,10 +72,6 @@ REDIRECTS = "{url} redirects to {target}: fetch this URL if you want its content
 NOT_PUBLIC = "{host} is not a public host, and requests to it are not allowed."
 
 
-def no_such_host(host: str) -> ToolFailure:
-    return ToolFailure(NO_SUCH_HOST, "no such host ✗", host=escaped_line(host))
-
-
 _PORTS = {"http": 80, "https": 443}
 _LONGEST_URL = 4_000
 """Maximum length of a URL, in characters.
@@ -184,7 +180,8 @@ async def download(
     secure = await asyncio.to_thread(httpx2.create_ssl_context)
     proxy = _proxy(location, addresses)
     if not addresses and proxy is None:
-        raise no_such_host(location.host)
+        host = escaped_line(location.host)
+        raise ToolFailure(NO_SUCH_HOST, "no such host ✗", host=host)
     try:
         async with (
             asyncio.timeout(_SECONDS),
@@ -492,7 +489,8 @@ async def _allowed_addresses(
         return context.resolved[location.host]
     addresses = await asyncio.to_thread(addresses_of, location.host, location.port)
     if not addresses:
-        raise no_such_host(location.host)
+        host = escaped_line(location.host)
+        raise ToolFailure(NO_SUCH_HOST, "no such host ✗", host=host)
     if not are_public(addresses):
         raise ToolFailure(NOT_PUBLIC, "private ✗", host=location.host)
     return addresses
