@@ -20,8 +20,8 @@ from foldline.memory.ledger import Ledger
 from foldline.protocol import Reason, Usage
 from foldline.protocol.operations import Operation, ReviseProposal
 from foldline.tui.base_app import BaseApp
-from foldline.tui.browser.preview import PreviewState
 from foldline.tui.browser.preview.screen import PreviewScreen
+from foldline.tui.browser.preview.state import PreviewState
 from foldline.tui.look.themes import DEFAULT_THEME
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.view.budget import Budget

@@ -27,7 +27,7 @@ from foldline.protocol import (
     operations,
 )
 from foldline.tui.app.app import FoldlineApp
-from foldline.tui.browser.inspector import InspectorPanels
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.panels.entry_list import TOOLS_KEY
 from foldline.tui.overlays.rewind import QUESTION, Point, RewindDialog, branch_ends
 from foldline.view.budget import Size

@@ -21,7 +21,7 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.tui.base_app import BaseApp
-from foldline.tui.browser.inspector import InspectorPanels
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.look.themes import DEFAULT_THEME
 from foldline.view.projection import Projection
 from support.history import History, call, modified, read

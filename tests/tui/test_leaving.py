@@ -11,7 +11,7 @@ from textual import events
 from foldline.agent import Agent
 from foldline.history import loader
 from foldline.tui.app.app import FoldlineApp
-from foldline.tui.browser.inspector import InspectorScreen
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.lists.screen import LeftOnce
 from foldline.tui.overlays.help import HelpScreen
 from support.agents import PATIENCE

@@ -20,7 +20,7 @@ from foldline.tui.app.app import FoldlineApp
 from foldline.tui.app.open_session import OPENING
 from foldline.tui.app.startup import ONCE_OPEN
 from foldline.tui.blocks.markdown import markdown_blocks
-from foldline.tui.browser.inspector import InspectorScreen
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.chat.escape_actions import ESC_CANCELS, QUIT_WARNING
 from foldline.tui.messages import NOT_NOW
 from foldline.tui.overlays.help import HelpScreen

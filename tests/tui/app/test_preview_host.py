@@ -369,7 +369,7 @@ async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(
 
 
 async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -> None:
-    from foldline.tui.browser.inspector import InspectorScreen
+    from foldline.tui.browser.inspector.screen import InspectorScreen
 
     async with live(tmp_path, summaries=("## Goal\n- go on",)) as running:
         running.agent.state.ledger = SessionLedger(

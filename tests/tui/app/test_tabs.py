@@ -18,7 +18,7 @@ from foldline.past.rewind_points import FileChange, RewindPoint
 from foldline.protocol import UserMessage, operations
 from foldline.tui.app.app import CLOSE_NOTE, CURRENT_SESSION, QUIT_QUESTION
 from foldline.tui.app.open_session import OpenSession
-from foldline.tui.browser.inspector import InspectorScreen
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.lists.picker import Picker
 from foldline.tui.look.meter import tabs_spans
 from foldline.tui.overlays.diff import DiffScreen

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from textual import events
 
-from foldline.tui.browser.inspector import InspectorScreen
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from support.live import Live, live
 
 WIDE = (170, 36)

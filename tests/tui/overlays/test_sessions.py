@@ -7,7 +7,7 @@ import pytest
 
 from foldline.history import Session, find_session, utc_now
 from foldline.history.children import child_events
-from foldline.tui.browser.inspector import InspectorScreen
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.overlays.sessions import (
     CHANGING,
     FORK_AT,

@@ -12,7 +12,7 @@ from foldline.frontend.state import RetryWait
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
-from foldline.tui.browser.preview import Drafting, PreviewState
+from foldline.tui.browser.preview.state import Drafting, PreviewState
 from foldline.tui.session_window import AgentRunner, SessionWindow
 
 if TYPE_CHECKING:

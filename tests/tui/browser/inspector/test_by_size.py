@@ -5,8 +5,8 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from foldline.protocol import Edit
-from foldline.tui.browser.inspector import InspectorPanels
 from foldline.tui.browser.inspector.link import HISTORY, VIEW
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.panels.edit_hints import PREAMBLE
 from foldline.tui.browser.preview.screen import PreviewScreen
 from foldline.view.items import ViewItem

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from foldline.protocol import Clear, Compaction, Edit, Undo, Usage
 from foldline.protocol.entries import EditAction
-from foldline.tui.browser.inspector import InspectorPanels
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.panels.edit_hints import (
     IS_COMPACTION,
     KEPT_LATER,

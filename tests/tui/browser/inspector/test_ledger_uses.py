@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from foldline.compaction.summary_text import ledger_of
 from foldline.protocol import AssistantMessage, text_parts
-from foldline.tui.browser.inspector import InspectorPanels
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.panels.states import row_key
 from support.history import call
 from support.previews import orders, proposal_for

@@ -9,7 +9,8 @@ from textual._styles_cache import StylesCache
 from textual.screen import Screen
 
 from foldline.tui.blocks.view import BlockView
-from foldline.tui.browser.inspector import InspectorPanels, InspectorScreen
+from foldline.tui.browser.inspector.panels import InspectorPanels
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from support.live import Live, StreamedAnswer, live
 
 DOCKED, TWO, THREE = (170, 36), (100, 36), (159, 44)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from textual.app import App
 from textual.pilot import Pilot
 
-from foldline.tui.browser.inspector import InspectorPanels, InspectorScreen
+from foldline.tui.browser.inspector.panels import InspectorPanels
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.look.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
 from support.history import call
 from support.request_stories import RequestStory, compacted_story

@@ -7,12 +7,12 @@ import pytest
 from foldline.compaction import plan
 from foldline.llm.models import Price
 from foldline.protocol import Usage
-from foldline.tui.browser.preview import PreviewState
 from foldline.tui.browser.preview.forecast import (
     draft_words,
     forecast_of,
     saving_words,
 )
+from foldline.tui.browser.preview.state import PreviewState
 from foldline.tui.browser.preview.words import NEW_DRAFT_COSTS, draft_foot
 from support.llm import answer
 from support.previews import BUDGET, NOTES, orders, proposal_for

@@ -2,7 +2,6 @@
 
 from foldline.memory.audit import Audit, Lost
 from foldline.protocol import Usage
-from foldline.tui.browser.preview import PreviewState
 from foldline.tui.browser.preview.draft import (
     NO_SUMMARY,
     earlier_notes,
@@ -16,6 +15,7 @@ from foldline.tui.browser.preview.rows import (
     fact_blocks,
     facts_of,
 )
+from foldline.tui.browser.preview.state import PreviewState
 from foldline.tui.browser.preview.words import WAITING, bar_rows, header_row
 from support import scenes
 from support.llm import answer

@@ -18,7 +18,6 @@ from foldline.protocol.operations import (
     RedraftProposal,
     ReviseProposal,
 )
-from foldline.tui.browser.preview import Drafting, PreviewState
 from foldline.tui.browser.preview.draft import NO_SUMMARY
 from foldline.tui.browser.preview.keys import KEYS, KeyState
 from foldline.tui.browser.preview.panels import (
@@ -37,6 +36,7 @@ from foldline.tui.browser.preview.panels import (
 )
 from foldline.tui.browser.preview.rows import IN_FOCUS_STALE
 from foldline.tui.browser.preview.screen import ONLY_FROM_CHAT
+from foldline.tui.browser.preview.state import Drafting, PreviewState
 from foldline.tui.browser.preview.words import CANNOT_EDIT, ENTER_CUTS_AT, PINS
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.keys.typed_ahead import TOO_SOON

@@ -13,7 +13,7 @@ from foldline.compaction import Proposal, plan
 from foldline.frontend.state import RetryWait
 from foldline.llm.models import Price
 from foldline.protocol import Usage
-from foldline.tui.browser.preview import Drafting, PreviewState
+from foldline.tui.browser.preview.state import Drafting, PreviewState
 from foldline.view.budget import BudgetSettings, budget_for
 from support.llm import answer
 from support.previews import (
