@@ -9,8 +9,8 @@ from foldline.agent import Agent
 from foldline.agent.session import auto_compact
 from foldline.agent.session import state as agent_state
 from foldline.agent.session.auto_compact import TIER
+from foldline.agent.turn import request
 from foldline.agent.turn.request import CROSSES_TIER
-from foldline.agent.turn.turn import request
 from foldline.llm import ModelInfo
 from foldline.llm.models import LongPrice, Price
 from foldline.protocol import Compaction
