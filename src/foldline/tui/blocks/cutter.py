@@ -452,9 +452,3 @@ def _continues_table(inner: str) -> bool:
     """Whether a line is a row of the table above it."""
     begins = any(pattern.match(inner) for pattern in (*_BEGINNINGS, ITEM))
     return "|" in inner and not begins and indent_of(inner) < 4
-
-
-def pieces(text: str) -> list[MarkdownPiece]:
-    """Split a complete response into pieces."""
-    cutter = Cutter()
-    return cutter.feed(text) + cutter.close()

@@ -45,7 +45,6 @@ LINE_LENGTH: Final = 2_000
 _MOST_JSON: Final = 200_000
 """Maximum number of characters of JSON that are formatted. This takes a few milliseconds."""
 
-_SGR: Final = re.compile(r"\x1b\[([0-9;:]*)m")
 _OTHER: Final = re.compile(
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-ln-~]"  # CSI except SGR: cursor movement, erasing
     r"|\x1b\][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links
@@ -155,12 +154,6 @@ def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
             more = MORE_CHARACTERS.format(count=len(line) - length)
             spans.append((more, "muted italic"))
         yield tuple(spans)
-
-
-def plain_output(text: str) -> str:
-    """Return an output's text without control sequences and overwritten text."""
-    lines = "\n".join(map(_last_state, text.split("\n")))
-    return _SGR.sub("", _OTHER.sub("", lines))
 
 
 def _last_state(line: str) -> str:
@@ -305,7 +298,12 @@ def live_tail(key: Key, output: str) -> Block | None:
 
 def as_printed(output: str) -> str:
     """Return the last part of a running command's output, as a terminal would show it."""
-    return printed(output[-_TAIL_CHARACTERS:].encode("utf-8", "replace"))
+    return plain_output(output[-_TAIL_CHARACTERS:])
+
+
+def plain_output(text: str) -> str:
+    """Return an output's text without control sequences and overwritten text."""
+    return printed(text.encode("utf-8", "replace"))
 
 
 def _changed(
