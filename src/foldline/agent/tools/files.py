@@ -1,4 +1,4 @@
-"""The `read`, `write` and `edit` tools, and diffs of their changes.
+"""The `read`, `write` and `edit` tools.
 
 `edit` works on bytes, so that invalid UTF-8 is preserved. `edit` and `write` keep a file's byte order mark
 and line endings.
@@ -12,7 +12,6 @@ import os
 import re
 import stat
 from abc import abstractmethod
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +37,7 @@ from .base import (
     located,
     named,
 )
+from .diffs import UnifiedDiff, unified_diff
 from .images import image_part
 from .paths import is_changeable, is_inside, is_open, missing
 from .text import (
@@ -329,7 +329,7 @@ class _PlannedChange:
     before: bytes | None
     """Content before the change. None if the file is new."""
     after: bytes
-    diff: "UnifiedDiff"
+    diff: UnifiedDiff
     outcome: str
     """Text of the result for the model."""
     brief: str
@@ -535,111 +535,3 @@ def nearest(text: str, old: str) -> str:
 
 def _quoted(line: str) -> str:
     return f"`{clip(line, _QUOTED)}`"
-
-
-# --- diffs ------------------------------------------------------------------------------------------
-
-_CONTEXT = 3
-_MOST_COMPARED = 4_000
-"""Maximum number of lines compared per side of a change.
-
-A larger change is shown as one replacement.
-"""
-_MOST_KEPT = 2_000
-"""Maximum number of lines of a diff that are stored in the history.
-
-An approval shows the whole diff.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class UnifiedDiff:
-    text: str
-    """The complete unified diff; empty if nothing changed."""
-    added: int
-    removed: int
-
-    @property
-    def brief(self) -> str:
-        return f"+{self.added} −{self.removed}"
-
-    @property
-    def clipped(self) -> str | None:
-        """The part of the diff that is stored in the history, if anything changed."""
-        lines = self.text.split("\n", _MOST_KEPT)
-        if len(lines) > _MOST_KEPT and lines[-1]:
-            lines[-1] = f"… {lines[-1].count(chr(10))} more lines\n"
-        return "\n".join(lines) or None
-
-
-def unified_diff(before: str, after: str, name: str) -> UnifiedDiff:
-    """Return the differences between two versions of a file.
-
-    CRLF and LF count as different.
-    """
-    old = _lines(before)
-    new = _lines(after)
-    same_before = same_start(old, new)
-    same_after = same_start(old[same_before:][::-1], new[same_before:][::-1])
-    start = max(0, same_before - _CONTEXT)
-    tail = max(0, same_after - _CONTEXT)
-    old = old[start : len(old) - tail]
-    new = new[start : len(new) - tail]
-    if max(len(old), len(new)) > _MOST_COMPARED:
-        lead = same_before - start
-        old_end = len(old) - same_after + tail
-        new_end = len(new) - same_after + tail
-        groups = [
-            [
-                ("equal", 0, lead, 0, lead),
-                ("replace", lead, old_end, lead, new_end),
-                ("equal", old_end, len(old), new_end, len(new)),
-            ]
-        ]
-    else:
-        groups = list(
-            difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(
-                _CONTEXT
-            )
-        )
-    out = [f"--- {name if before else '/dev/null'}", f"+++ {name}"]
-    added = removed = 0
-    for group in groups:
-        out.append(_range_line(group, start))
-        for tag, old_from, old_to, new_from, new_to in group:
-            if tag == "equal":
-                out.extend(" " + line for line in old[old_from:old_to])
-            else:
-                out.extend("-" + line for line in old[old_from:old_to])
-                out.extend("+" + line for line in new[new_from:new_to])
-                removed += old_to - old_from
-                added += new_to - new_from
-    if not added and not removed:
-        return UnifiedDiff("", 0, 0)
-    return UnifiedDiff("\n".join(out) + "\n", added, removed)
-
-
-def _lines(text: str) -> list[str]:
-    """Split text into lines.
-
-    A last line without LF gets a note, so that the missing LF shows up as a difference.
-    """
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    else:
-        lines[-1] += "\n\\ No newline at end of file"
-    return lines
-
-
-def _range_line(group: Sequence[tuple[str, int, int, int, int]], start: int) -> str:
-    old_range = _range(group[0][1] + start, group[-1][2] + start)
-    new_range = _range(group[0][3] + start, group[-1][4] + start)
-    return f"@@ -{old_range} +{new_range} @@"
-
-
-def _range(first: int, end: int) -> str:
-    count = end - first
-    if count == 1:
-        return str(first + 1)
-    return f"{first + 1 if count else first},{count}"

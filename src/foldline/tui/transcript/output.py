@@ -15,7 +15,7 @@ from rich.ansi import AnsiDecoder
 from rich.style import Style
 from rich.text import Text
 
-from foldline.agent.tools.files import unified_diff
+from foldline.agent.tools.diffs import unified_diff
 from foldline.agent.tools.images import pixels_of
 from foldline.agent.tools.text import printed
 from foldline.json_text import parse_json
