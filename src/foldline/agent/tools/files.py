@@ -55,7 +55,6 @@ from .text import (
 )
 
 NOT_READ = "{file} could not be read: {reason}."
-NO_CONTENT = "it has no content yet"
 A_FOLDER = "{file} is a folder, not a file: use `ls` or `glob` to see its content."
 NOT_ORDINARY = (
     "{file} is not a regular file (but a pipe, socket or device) and was not opened."
@@ -63,26 +62,14 @@ NOT_ORDINARY = (
 TOO_LARGE = (
     "{file} has {size}: use `grep`, or `bash` with sed -n or tail, to see parts of it."
 )
-NOT_WRITTEN = "{file} could not be written: {reason}."
-WRITE_TO_FOLDER = "{file} is a folder: pass the path of a file in it."
-PROTECTED = "{file} is write-protected."
 BINARY = "{file} is a binary file ({size}) and was not shown: use `bash` with a program for its format."
 EMPTY = "[{file} is empty]"
-PORTION = "[Portion {number} of {portions}, lines {first}–{last} of {total}. Continue with {arguments}.]"
 OTHER_LINKS = (
     " The file had {links} (hard links), which keep the old content. "
     "To change them, too, link them again."
 )
 STALE = "{file} has changed on disk since it was last read: read it again, then make the change."
-NO_OLD = (
-    "`old` is empty: pass the text to replace, or use `write` to create a new file."
-)
-NOT_EDITED = "{file} is {format} and was not edited: use `bash`."
 NOT_FOUND = "`old` does not occur in {file}. {hint}"
-NOT_UNIQUE = (
-    "`old` occurs {count} times in {file}, at {places}: add lines around it until it is unique, or set "
-    "replace_all."
-)
 SAME = "`old` and `new` are the same: there is nothing to change in {file}."
 NOTHING_SIMILAR = "No line is similar to its first line: read the file again."
 DIFFERS_AT = (
@@ -118,7 +105,7 @@ def contents(path: Path, context: ToolContext) -> bytes:
     except OSError as error:
         raise ToolFailure(NOT_READ, file=shown, reason=system_words(error)) from None
     if content is None:
-        raise ToolFailure(NOT_READ, file=shown, reason=NO_CONTENT)
+        raise ToolFailure(NOT_READ, file=shown, reason="it has no content yet")
     if len(content) > LARGEST:  # the file is growing, or reports no size, as in /proc
         raise _too_large(shown, f"more than {sized(LARGEST)}")
     return content
@@ -174,7 +161,11 @@ def replace(real: Path, content: bytes, shown: str, mode: int | None = None) -> 
             _put_like(name, content, status, folder)
             return status.st_nlink - 1
     except OSError as error:
-        raise ToolFailure(NOT_WRITTEN, file=shown, reason=system_words(error)) from None
+        raise ToolFailure(
+            "{file} could not be written: {reason}.",
+            file=shown,
+            reason=system_words(error),
+        ) from None
 
 
 def _put_like(name: Path, content: bytes, status: os.stat_result, folder: int) -> None:
@@ -201,12 +192,14 @@ def _status(folder: int, name: str, shown: str) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(status.st_mode):
-        raise ToolFailure(WRITE_TO_FOLDER, file=shown)
+        raise ToolFailure(
+            "{file} is a folder: pass the path of a file in it.", file=shown
+        )
     if not stat.S_ISREG(status.st_mode):
         raise ToolFailure(NOT_ORDINARY, file=shown)
     # Replacing the file would bypass the protection.
     if not os.access(name, os.W_OK, dir_fd=folder):
-        raise ToolFailure(PROTECTED, file=shown)
+        raise ToolFailure("{file} is write-protected.", file=shown)
     return status
 
 
@@ -301,13 +294,9 @@ def _portion(
     continuation = f"offset {following}"
     if arguments.limit is not None:
         continuation += f" and limit {arguments.limit - lines}"
-    note = PORTION.format(
-        number=number,
-        portions=portions,
-        first=first,
-        last=following - 1,
-        total=line_count(text),
-        arguments=continuation,
+    note = (
+        f"[Portion {number} of {portions}, lines {first}–{following - 1} of "
+        f"{line_count(text)}. Continue with {continuation}.]"
     )
     return shown + note
 
@@ -448,11 +437,19 @@ class EditTool(_ChangeTool[EditArguments]):
     ) -> _PlannedChange:
         shown = named(path, context)
         if not arguments.old:
-            raise ToolFailure(NO_OLD)
+            raise ToolFailure(
+                "`old` is empty: pass the text to replace, or use `write` to create "
+                "a new file."
+            )
         before = contents(path, context)
         if is_binary(before) or is_wide(before):
             kind = "in UTF-16 or UTF-32" if is_wide(before) else "a binary file"
-            raise ToolFailure(NOT_EDITED, "not UTF-8 ✗", file=shown, format=kind)
+            raise ToolFailure(
+                "{file} is {format} and was not edited: use `bash`.",
+                "not UTF-8 ✗",
+                file=shown,
+                format=kind,
+            )
         _refuse_stale(path, before, context)
         matches = list(_pattern(arguments.old).finditer(before))
         if not matches:
@@ -465,7 +462,8 @@ class EditTool(_ChangeTool[EditArguments]):
             places += " …"
         if len(matches) > 1 and not arguments.replace_all:
             raise ToolFailure(
-                NOT_UNIQUE,
+                "`old` occurs {count} times in {file}, at {places}: add lines around "
+                "it until it is unique, or set replace_all.",
                 "not unique ✗",
                 count=len(matches),
                 file=shown,

@@ -15,10 +15,6 @@ from foldline.text.numbers import sized
 from .base import ToolFailure
 
 BROKEN = "{file} is a broken image ({type}, {size}) and was not shown."
-TOO_WIDE = (
-    "{file} is {width} × {height} pixels, but at most {most} pixels per side can be shown: make it smaller "
-    "first."
-)
 TOO_LARGE = "{file} is an image of {size}, but at most {most} can be shown: make it smaller first."
 LARGEST = 5_000_000
 """Maximum size in bytes of an image that the large providers accept."""
@@ -73,7 +69,8 @@ def image_part(content: bytes, shown: str) -> ImagePart | None:
         raise ToolFailure(BROKEN, "broken ✗", file=shown, type=kind, size=size)
     if max(width, height) > _WIDEST:
         raise ToolFailure(
-            TOO_WIDE,
+            "{file} is {width} × {height} pixels, but at most {most} pixels per "
+            "side can be shown: make it smaller first.",
             "too large ✗",
             file=shown,
             width=width,

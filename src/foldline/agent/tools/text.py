@@ -143,15 +143,10 @@ def line_span(offset: int | None, limit: int | None) -> str:
     return f":{first}-" if limit is None else f":{first}-{first + limit - 1}"
 
 
-PART_OF_LINE = (
-    "[… {size} of line {line} left out. To see them: `bash` "
-    "sed -n {line}p {path} | cut -c {first}-{last} …]"
-)
 LEFT_OUT = (
     "[… {lines} ({size}) left out, {first}–{last}{more}. To see them: {call} with offset {first} and limit "
     "{limit} …]"
 )
-EXCEPT_FAILURES = " except lines that report failures"
 _POINTER_TOKENS = 80
 """Tokens reserved for the note on how to read the omitted part."""
 
@@ -192,12 +187,10 @@ def _pointer(text: str, spans: Sequence[Span], full: FullText) -> str:
     is_part = (start > 0 and text[start - 1] != "\n") or text[end - 1] != "\n"
     if first == last and is_part:
         begin = start - (text.rfind("\n", 0, start) + 1)
-        return PART_OF_LINE.format(
-            size=size,
-            line=first,
-            path=shlex.quote(full.path),
-            first=begin + 1,
-            last=begin + 4000,
+        return (
+            f"[… {size} of line {first} left out. To see them: `bash` sed -n "
+            f"{first}p {shlex.quote(full.path)} | cut -c {begin + 1}-{begin + 4000} "
+            "…]"
         )
     lines = last - first + 1
     left_out = lines - sum(text.count("\n", *span) for span in spans[1:-1])
@@ -206,7 +199,7 @@ def _pointer(text: str, spans: Sequence[Span], full: FullText) -> str:
         size=size,
         first=first,
         last=last,
-        more="" if len(spans) == 2 else EXCEPT_FAILURES,
+        more="" if len(spans) == 2 else " except lines that report failures",
         call=full.by or f"`read` {full.path}",
         limit=lines,
     )

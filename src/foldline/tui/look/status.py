@@ -87,9 +87,7 @@ RETRYING = "Trying again in "
 DRAFTED_AHEAD = "Next compaction drafted"
 DRAFTING_AHEAD = "Drafting the next compaction"
 STARTING_SERVERS = "Starting tool servers"
-AFTER_COMPACTING = "again, after compacting"
 CACHE_EXPIRED = "cache expired: {size} to read again"
-WAITS_FOR_USER = "waits for you"
 WAITING_FOR_DRAFT = "waiting for the draft"
 NEWS_SECONDS = 10.0
 """How long, in seconds, news takes precedence in the status row."""
@@ -262,7 +260,7 @@ def _proposal(proposal: "ProposalReady") -> list[RowPiece]:
         words += f" · {proposal.state}"
     parts = [
         RowPiece((("◆ ", "accent"), (words, "text"))),
-        _then(WAITS_FOR_USER, 2),
+        _then("waits for you", 2),
     ]
     if proposal.facts:
         lost = f"{proposal.lost} of {proposal.facts} facts lost"
@@ -375,7 +373,9 @@ def _running(state: ChatState, now: float) -> list[RowPiece]:
         case Stepping(since=since) as step:
             is_reading = step.phase == "waiting" and step.read is not None
             verb = f"Reading {step.read} %" if is_reading else step.phase.capitalize()
-            subject = AFTER_COMPACTING if step.retry else clean_line(step.model)
+            subject = (
+                "again, after compacting" if step.retry else clean_line(step.model)
+            )
         case RunningTool(since=since) if state.awaited:
             verb = "Working"
             subject = subagents_words(state.awaited)

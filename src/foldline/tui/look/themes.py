@@ -38,7 +38,6 @@ _NEAR_BLACK: Final = "#1f2328"
 """Colours used in place of the terminal's own foreground on a painted background."""
 FOR_LIGHT = "For light terminals; yours is dark."
 FOR_DARK = "For dark terminals; yours is light."
-BROKEN = "The theme {path} cannot be read: {fault}. Fix or delete the file."
 UNKNOWN_KEY = (
     "it has an unknown key {key!r}; allowed: dark, description, background and [roles]"
 )
@@ -207,7 +206,9 @@ def _read(path: Path) -> RoleTheme:
     try:
         return _theme_in(path)
     except (OSError, ValueError) as error:
-        raise ThemeFault(BROKEN.format(path=path, fault=error)) from None
+        raise ThemeFault(
+            f"The theme {path} cannot be read: {error}. Fix or delete the file."
+        ) from None
 
 
 def _theme_in(path: Path) -> RoleTheme:

@@ -55,7 +55,6 @@ _OUTPUT_SIZE = 8_000
 
 _ENTRIES = 32
 """Number of entries to read before yielding to the event loop."""
-ANSWER_SO_FAR = "the answer so far"
 WAITING = "waiting"
 """Text in the result column of a call whose subagent is waiting, because too many are running."""
 _WORTH_IT = 0.02
@@ -306,7 +305,7 @@ class ChatTranscript:
             return None
         if key[0] > self.projection.last_index:
             texts = (part.text() for part in self._blocks_of(key[0]) if part.key[1] > 0)
-            return Copied("\n\n".join(texts), ANSWER_SO_FAR)
+            return Copied("\n\n".join(texts), "the answer so far")
         return copied(block, self.calls.get(key), self.projection, again=again)
 
     def words_at(self, key: Key) -> str:

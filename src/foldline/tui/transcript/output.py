@@ -34,7 +34,6 @@ from foldline.tui.transcript.keys import key_name
 from foldline.view.projection import Projection
 
 NO_OUTPUT: Final = "(no output)"
-NO_ARGUMENTS: Final = "(no arguments)"
 MORE_CHARACTERS: Final = "… {count:,} more characters"
 FULL_OUTPUT: Final = "full output: {file}"
 EXPAND: Final = "{key} to expand"
@@ -271,7 +270,7 @@ def call_body(
         if result.details.full_output:
             file = FULL_OUTPUT.format(file=clean_line(result.details.full_output))
             parts.append(TextBlock(key, file, "muted italic"))
-    parts = parts or [TextBlock(key, NO_ARGUMENTS, "muted italic")]
+    parts = parts or [TextBlock(key, "(no arguments)", "muted italic")]
     return Body(StackBlock(key, tuple(parts)), has_more)
 
 

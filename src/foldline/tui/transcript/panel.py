@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _PAUSE: Final = 0.1
 """Seconds to wait after the last typed letter before searching."""
 NOTHING_TO_COPY: Final = "Nothing to copy here"
-NO_PICTURE: Final = "No picture here"
 NO_SEARCH_YET: Final = "Press {key} to search first"
 NO_MATCH: Final = "No match for “{needle}” in this transcript"
 NO_MATCH_IN_LOADED: Final = NO_MATCH + "; {earlier:,} earlier entries are not loaded"
@@ -492,7 +491,7 @@ class ReadingPane(Vertical):
     def _show_pictures(self) -> None:
         key = self.view.cursor
         if key is None or self.source is None or not self.source.pictures(key):
-            self._remark(NO_PICTURE)
+            self._remark("No picture here")
         else:
             self.post_message(self.PicturesWanted(self.source.pictures(key)))
 

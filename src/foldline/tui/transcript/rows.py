@@ -52,7 +52,6 @@ from foldline.view.projection import Projection
 CANCELLED: Final = "cancelled here"
 EMPTY: Final = "! the model's answer was empty; /retry asks again"
 CUT_OFF: Final = "! cut off at the model's output limit; ask for the rest"
-REPEATED: Final = "! stopped, because the answer repeated itself"
 FILTERED: Final = "! stopped by the provider's content filter"
 NO_SUMMARY: Final = "No summary was written: {scope}. The history has everything, and /undo restores it."
 EXPANDED_COMMAND: Final = "and the expanded command"
@@ -127,7 +126,7 @@ def _ending(message: AssistantMessage) -> str:
         case "length":
             return CUT_OFF
         case "repeated":
-            return REPEATED
+            return "! stopped, because the answer repeated itself"
         case "filtered":
             return FILTERED
         case "error":
