@@ -212,11 +212,6 @@ class BackgroundJob:
         return (self.ended or time.monotonic()) - self.began
 
     @property
-    def age(self) -> float:
-        """Seconds since the job started."""
-        return time.monotonic() - self.began
-
-    @property
     def state(self) -> str:
         """State of the job: `runs`, or for example `ended: exit 0` or `ended: stopped`."""
         return "runs" if self.is_running else f"ended: {self.end}"

@@ -20,7 +20,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Iterator,
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
@@ -445,15 +444,6 @@ def end_holders(family: Family) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    pid: int
-    parent: int
-    group: int
-    session: int
-    is_marked: bool
-
-
 _Marks = dict[tuple[int, int], bool]
 """Cache of whether each process has the mark or the leash, by PID and start time.
 
@@ -463,26 +453,10 @@ The values stay valid, because a process cannot acquire either of them later.
 
 def _members(family: Family, marks: _Marks) -> set[int]:
     """Return the PIDs of a family's running processes."""
-    processes = list(_running(family, marks))
-    members = set()
-    for process in processes:
-        if process.is_marked or family.group in (process.group, process.session):
-            members.add(process.pid)
-    while (
-        children := {process.pid for process in processes if process.parent in members}
-        - members
-    ):
-        members |= children
-    return members
-
-
-def _running(family: Family, marks: _Marks) -> Iterator[_Process]:
-    """Yield all processes running on this machine.
-
-    The marks of other users' processes cannot be read.
-    """
     if not (_PROC / "self" / "environ").exists():
-        return
+        return set()
+    members = set()
+    parents: dict[int, int] = {}
     for folder in _PROC.iterdir():
         if not folder.name.isdecimal() or int(folder.name) == os.getpid():
             continue
@@ -491,13 +465,21 @@ def _running(family: Family, marks: _Marks) -> Iterator[_Process]:
             fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
             if fields[0] not in (b"Z", b"X"):
                 pid = int(folder.name)
+                parents[pid], group, session = map(int, fields[1:4])
                 key = pid, int(fields[19])
                 if key not in marks:
+                    # The marks of other users' processes cannot be read.
                     marks[key] = _carries(folder, family.mark) or _holds(
                         pid, family.leash
                     )
-                parent, group, session = map(int, fields[1:4])
-                yield _Process(pid, parent, group, session, marks[key])
+                if marks[key] or family.group in (group, session):
+                    members.add(pid)
+    while (
+        children := {pid for pid, parent in parents.items() if parent in members}
+        - members
+    ):
+        members |= children
+    return members
 
 
 def _carries(folder: Path, mark: bytes) -> bool:

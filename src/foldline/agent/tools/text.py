@@ -35,17 +35,19 @@ def decoded(content: bytes) -> str:
 
     Invalid bytes become U+FFFD.
     """
-    for bom, encoding in _BOMS:
-        if content.startswith(bom):
-            return content[len(bom) :].decode(encoding, "replace")
-    return content.decode("utf-8", "replace")
+    bom, encoding = _form_of(content)
+    return content[len(bom) :].decode(encoding, "replace")
+
+
+def _form_of(content: bytes) -> tuple[bytes, str]:
+    """Return the byte order mark at the start of content, if any, and the encoding."""
+    forms = (form for form in _BOMS if content.startswith(form[0]))
+    return next(forms, (b"", "utf-8"))
 
 
 def is_wide(content: bytes) -> bool:
     """Return whether content begins with a byte order mark of UTF-16 or UTF-32."""
-    return any(
-        content.startswith(bom) for bom, encoding in _BOMS if encoding != "utf-8"
-    )
+    return _form_of(content)[1] != "utf-8"
 
 
 def is_binary(content: bytes) -> bool:
@@ -66,9 +68,7 @@ def in_form_of(before: bytes, text: str) -> bytes:
     """
     if not before or not text or is_binary(before):
         return text.encode()
-    bom, encoding = next(
-        (pair for pair in _BOMS if before.startswith(pair[0])), (b"", "utf-8")
-    )
+    bom, encoding = _form_of(before)
     old = decoded(before).encode() if bom else before
     content = with_line_ends(text.removeprefix("\ufeff"), old, old)
     return bom + content.decode().encode(encoding) if bom else content

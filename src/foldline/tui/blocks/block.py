@@ -173,12 +173,10 @@ class BlockBatch:
         """Create an empty batch. Heights are estimated for a body of `width` cells."""
         self._width = width
         self.blocks: list[Block] = []
-        self.index: dict[Key, int] = {}
         self.heights = Heights()
 
     def add(self, blocks: Iterable[Block]) -> None:
         for block in blocks:
-            self.index[block.key] = len(self.blocks)
             self.blocks.append(block)
             self.heights.append(block.gap + block.estimate(self._width))
 
@@ -258,14 +256,12 @@ class BlockList:
         """Replace all blocks."""
         if isinstance(blocks, BlockBatch):
             self._blocks = blocks.blocks
-            self._index = blocks.index
             self.heights = blocks.heights
-            self._indexed = len(self._blocks)
         else:
             self._blocks = list(blocks)
-            self._index = {}
-            self._indexed = 0
             self.heights = Heights(map(self._estimate, self._blocks))
+        self._index = {}
+        self._indexed = 0
         self._measured = array("q", bytes(8 * len(self._blocks)))
 
     def splice(self, start: int, stop: int, blocks: Sequence[Block]) -> None:

@@ -120,19 +120,17 @@ def _ending(message: AssistantMessage) -> str:
 
     Failed requests are left out, because they have their own entries.
     """
-    match message.stop_reason:
-        case "cancelled":
-            return CANCELLED
-        case "length":
-            return CUT_OFF
-        case "repeated":
-            return "! stopped, because the answer repeated itself"
-        case "filtered":
-            return FILTERED
-        case "error":
-            return ""
-        case _:
-            return "" if message.text.strip() or message.calls else EMPTY
+    is_empty = not (message.text.strip() or message.calls)
+    return _ENDINGS.get(message.stop_reason or "", EMPTY if is_empty else "")
+
+
+_ENDINGS: Final = {
+    "cancelled": CANCELLED,
+    "length": CUT_OFF,
+    "repeated": "! stopped, because the answer repeated itself",
+    "filtered": FILTERED,
+    "error": "",
+}
 
 
 def is_call(block: Block) -> bool:
