@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from foldline.agent.permissions.approvals import WRITES
+from foldline.agent.permissions.confinement import SandboxReport
 from foldline.agent.settings.api_keys import Mask
 from foldline.programs import shell
 from foldline.protocol import FoldlineError, Rule
@@ -174,12 +175,11 @@ class BashTool(BaseTool[BashArguments]):
         if end.remaining:
             notes.append(f"[{still_running(end.remaining)}]")
         is_error = end.timed_out or bool(end.status)
-        if context.box is None:
-            text, full = await fitted(text, context, self.name, *notes)
-            return ToolOutcome(text, is_error, brief, full_output=full)
-        report = await asyncio.to_thread(
-            context.box.report, text, failed=bool(end.status), is_asked=True
-        )
+        report = SandboxReport()
+        if context.box is not None:
+            report = await asyncio.to_thread(
+                context.box.report, text, failed=bool(end.status), is_asked=True
+            )
         text, full = await fitted(text, context, self.name, *notes, report.words)
         return ToolOutcome(
             text,

@@ -283,7 +283,7 @@ async def _spawned(
         finally:
             os.close(writing)
             leash.close_writing_end()
-        family = Family(process.pid, mark.encode(), output, leash.inode)
+        family = Family(process.pid, mark.encode(), output, leash)
         child = ChildProcess(process, reader, family)
         try:
             if cancelled is not None:
@@ -295,7 +295,7 @@ async def _spawned(
     finally:
         transport.close()
         if left is not None and family is not None:
-            left.add(family, leash)
+            left.add(family)
         else:
             leash.close()
 
@@ -335,8 +335,7 @@ class Family:
     mark: bytes
     output: int
     """Inode of the pipe for the program's output."""
-    leash: int
-    """Inode of the pipe that all processes of the program inherit."""
+    leash: "Leash"
 
 
 class Leash:
@@ -370,24 +369,24 @@ class LeftBehind:
     """Background processes of finished commands, which may run until the agent is closed."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[Family, Leash]] = []
+        self._families: list[Family] = []
 
-    def add(self, family: Family, leash: Leash) -> None:
+    def add(self, family: Family) -> None:
         """Add the processes of a finished command.
 
-        This object takes over the leash, and closes it later.
+        This object closes their leash later.
         """
-        self._entries.append((family, leash))
-        for entry in [entry for entry in self._entries if not entry[1].is_held]:
-            self._entries.remove(entry)
-            entry[1].close()
+        self._families.append(family)
+        for ended in [each for each in self._families if not each.leash.is_held]:
+            self._families.remove(ended)
+            ended.leash.close()
 
     def families(self, group: int) -> list[Family]:
         """Return the families with this group id that still have running processes."""
         return [
             family
-            for family, leash in self._entries
-            if family.group == group and leash.is_held
+            for family in self._families
+            if family.group == group and family.leash.is_held
         ]
 
     async def running(self, group: int) -> list[int]:
@@ -399,11 +398,11 @@ class LeftBehind:
 
     def end(self) -> None:
         """End all processes that were left running."""
-        while self._entries:
-            family, leash = self._entries.pop()
-            if leash.is_held:
+        while self._families:
+            family = self._families.pop()
+            if family.leash.is_held:
                 end_all(family)
-            leash.close()
+            family.leash.close()
 
 
 def new_mark() -> str:
@@ -470,7 +469,7 @@ def _members(family: Family, marks: _Marks) -> set[int]:
                 if key not in marks:
                     # The marks of other users' processes cannot be read.
                     marks[key] = _carries(folder, family.mark) or _holds(
-                        pid, family.leash
+                        pid, family.leash.inode
                     )
                 if marks[key] or family.group in (group, session):
                     members.add(pid)

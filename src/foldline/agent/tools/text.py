@@ -174,7 +174,10 @@ def clipped(text: str, room: int, full: FullText) -> str:
     if fits(text, room):
         return text
     spans = kept_spans(text, room - _POINTER_TOKENS)
-    marks = [_omitted_lines(text, gap, full) for gap in gaps(spans)]
+    marks = []
+    for gap in gaps(spans):
+        first, last = _lines_of(text, gap, full)
+        marks.append(f"[… {first}–{last} …]")
     return joined(text, spans, [_pointer(text, spans, full), *marks[1:]])
 
 
@@ -203,11 +206,6 @@ def _pointer(text: str, spans: Sequence[Span], full: FullText) -> str:
         call=full.by or f"`read` {full.path}",
         limit=lines,
     )
-
-
-def _omitted_lines(text: str, gap: Span, full: FullText) -> str:
-    first, last = _lines_of(text, gap, full)
-    return f"[… {first}–{last} …]"
 
 
 def _lines_of(text: str, span: Span, full: FullText) -> tuple[int, int]:

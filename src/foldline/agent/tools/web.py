@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -348,8 +348,7 @@ _ENCODINGS = re.compile(
 """Matches Python's names of character encodings. Python's other codecs are not character encodings."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedText:
+class FetchedText(NamedTuple):
     """The text of a response, converted for the model."""
 
     text: str

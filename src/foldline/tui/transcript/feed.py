@@ -23,6 +23,8 @@ from foldline.protocol import (
 )
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.look.cells import Spans
+from foldline.tui.look.fates import GONE, GUTTER_SIGNS, gutter_sign
 from foldline.tui.transcript import calls, rows
 from foldline.tui.transcript.calls import CallBook
 from foldline.tui.transcript.children import Children
@@ -38,7 +40,6 @@ from foldline.tui.transcript.rows import (
     AT_A_TIME,
     AT_FIRST,
     THOUGHT,
-    TranscriptGutter,
     first_of_newest,
     gap_below,
     spaced,
@@ -81,7 +82,6 @@ class ChatTranscript:
         self.calls = CallBook()
         self.children = Children(projection)
         self.openings = Openings(view, projection, self.calls, self.children)
-        self._gutter = TranscriptGutter(view, projection, self.entry_of)
         self.earlier = 0
         """Number of earlier entries that have not been loaded."""
         self._stale_outputs: set[str] = set()
@@ -89,6 +89,8 @@ class ChatTranscript:
         self._streamed: StreamedAnswer | None = None
         self._shell: calls.Running | None = None
         self._planned: int | None = None
+        self._cut: Key | None = None
+        """The first block of the part that is kept verbatim."""
         self._shown_undoable = 0
         self._scale = self.projection.meter.scale
 
@@ -143,7 +145,7 @@ class ChatTranscript:
 
     def show(self, blocks: Sequence[Block]) -> None:
         """Show the blocks of a history, and the gutter."""
-        self._view.set_gutter(self._gutter.gutter, self._gutter.faded)
+        self._view.set_gutter(self.gutter, self.faded)
         self._view.set_blocks(blocks)
         self._shown_undoable = self.projection.undoable or 0
         self._find_cut()
@@ -468,6 +470,30 @@ class ChatTranscript:
 
     # --- gutter --------------------------------------------------------------------------------------
 
+    def gutter(self, key: Key, line: int) -> Spans:
+        """Return the gutter of a line, which shows the state of its entry in the model's view."""
+        at = self._view.index_of(key)
+        if at is None:
+            return ()
+        block = self._view.block_at(at)
+        if line < block.gap and at:
+            key = self._view.block_at(at - 1).key  # the gap belongs to the block above
+        elif key == self._cut and line == block.gap:
+            return ((" ", ""), ("┣", "accent"), (" ", ""))
+        index = self.entry_of(key)
+        if index > self.projection.last_index:  # still streaming
+            sign = GUTTER_SIGNS["whole"]
+        else:
+            sign = gutter_sign(self.projection.fate(index).kind)
+        return ((" ", ""), sign, (" ", ""))
+
+    def faded(self, key: Key) -> bool:
+        """Whether the model's view no longer contains the entry, or contains only a summary of it."""
+        index = self.entry_of(key)
+        if index > self.projection.last_index:
+            return False
+        return self.projection.fate(index).kind in GONE
+
     def plan_cut(self, index: int | None) -> None:
         """Mark the cut of the compaction in progress.
 
@@ -482,7 +508,7 @@ class ChatTranscript:
 
         If no compaction is planned, use the last compaction.
         """
-        self._gutter.cut = None
+        self._cut = None
         index = self._planned
         compactions = self.projection.compactions()
         if index is None and compactions:
@@ -491,7 +517,7 @@ class ChatTranscript:
             return
         first = self._first_of(index)
         if first < self._view.count:
-            self._gutter.cut = self._view.block_at(first).key
+            self._cut = self._view.block_at(first).key
 
 
 def _is_user_action(entry: Entry) -> bool:

@@ -145,7 +145,8 @@ def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
     """
     decoder = AnsiDecoder()
     for line in lines:
-        line = _last_state(line)
+        # Show what a terminal would show: the text after the last carriage return.
+        line = line.removesuffix("\r").rpartition("\r")[2]
         decoded = decoder.decode_line(_OTHER.sub("", line[:length]))
         decoded.expand_tabs(TAB)
         spans = list(_spans_of(decoded, style))
@@ -153,11 +154,6 @@ def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
             more = MORE_CHARACTERS.format(count=len(line) - length)
             spans.append((more, "muted italic"))
         yield tuple(spans)
-
-
-def _last_state(line: str) -> str:
-    """Return the part of a line after the last carriage return."""
-    return line.removesuffix("\r").rpartition("\r")[2]
 
 
 def _spans_of(line: Text, base: str) -> Iterator[Span]:

@@ -336,16 +336,13 @@ class ReadingPane(Vertical):
         if place is None or not self._prompts:
             return
         top, line = place
+        at = bisect_right(self._prompts, top)
         if step < 0:
             # If the top prompt is partly hidden, it counts as the previous one.
-            above = (bisect_right if line > 0 else bisect_left)(self._prompts, top)
-            self.view.scroll_to_key(
-                self._prompts[max(above - 1, 0)], only_if_hidden=False
-            )
-            return
-        after = bisect_right(self._prompts, top)
-        if after < len(self._prompts):
-            self.view.scroll_to_key(self._prompts[after], only_if_hidden=False)
+            above = at if line > 0 else bisect_left(self._prompts, top)
+            at = max(above - 1, 0)
+        if at < len(self._prompts):
+            self.view.scroll_to_key(self._prompts[at], only_if_hidden=False)
         else:
             self.view.follow_end()
 
