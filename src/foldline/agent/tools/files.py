@@ -38,7 +38,7 @@ from .base import (
     named,
 )
 from .diffs import UnifiedDiff, unified_diff
-from .images import image_part
+from .images import image_outcome
 from .paths import is_changeable, is_inside, is_open, missing
 from .text import (
     FullText,
@@ -112,13 +112,18 @@ def contents(path: Path, context: ToolContext) -> bytes:
 
 
 def _refuse_unreadable(status: os.stat_result, shown: str) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolFailure(A_FOLDER, file=shown)
-    # A link cannot be opened, which is reported later.
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-        raise ToolFailure(NOT_ORDINARY, file=shown)
+    if not stat.S_ISLNK(status.st_mode):  # a link cannot be opened, as reported later
+        _refuse_special(status, shown, A_FOLDER)
     if status.st_size > LARGEST:
         raise _too_large(shown, f"{sized(status.st_size)}, more than {sized(LARGEST)}")
+
+
+def _refuse_special(status: os.stat_result, shown: str, a_folder: str) -> None:
+    """Raise ToolFailure for anything but a regular file. `a_folder` is the message for a folder."""
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolFailure(a_folder, file=shown)
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolFailure(NOT_ORDINARY, file=shown)
 
 
 def _too_large(shown: str, size: str) -> ToolFailure:
@@ -191,12 +196,7 @@ def _status(folder: int, name: str, shown: str) -> os.stat_result | None:
         status = status_in(folder, name)
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolFailure(
-            "{file} is a folder: pass the path of a file in it.", file=shown
-        )
-    if not stat.S_ISREG(status.st_mode):
-        raise ToolFailure(NOT_ORDINARY, file=shown)
+    _refuse_special(status, shown, "{file} is a folder: pass the path of a file in it.")
     # Replacing the file would bypass the protection.
     if not os.access(name, os.W_OK, dir_fd=folder):
         raise ToolFailure("{file} is write-protected.", file=shown)
@@ -243,13 +243,11 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
     path = located(arguments.path, context)
     content = contents(path, context)
     shown = named(path, context)
-    size = sized(len(content))
     touch = FileTouch(path=shown, action="read")
-    if image := image_part(content, shown):
-        text = f"[{shown}: {image.media_type}, {image.width} × {image.height}, {size}]"
-        return ToolOutcome(text, brief=f"image {size}", files=(touch,), images=(image,))
+    if image := image_outcome(content, shown, (touch,)):
+        return image
     if is_binary(content):
-        raise ToolFailure(BINARY, "binary ✗", file=shown, size=size)
+        raise ToolFailure(BINARY, "binary ✗", file=shown, size=sized(len(content)))
     context.known_files.remember(path, content)
     text = context.mask(decoded(content))
     part, first, note = lines_of(text, shown, arguments.offset, arguments.limit)

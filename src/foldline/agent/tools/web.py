@@ -36,7 +36,7 @@ from .base import (
     fitted,
 )
 from .html import markdown_of
-from .images import image_part
+from .images import image_outcome
 from .text import decoded, is_binary, is_wide, line_count
 
 if TYPE_CHECKING:
@@ -505,11 +505,9 @@ async def _outcome(response: FetchResponse, context: ToolContext) -> ToolOutcome
     url = escaped_line(str(response.location.url))
     if response.status >= _FAILED_STATUS:
         return await _error_outcome(response, url, context)
-    image = image_part(response.content, url)
+    image = image_outcome(response.content, url)
     if image is not None:
-        size = sized(len(response.content))
-        text = f"[{url}: {image.media_type}, {image.width} × {image.height}, {size}]"
-        return ToolOutcome(text, brief=f"image {size}", images=(image,))
+        return image
     page = await text_of(response)
     text, full = await _fitted_page(page, url, context)
     return ToolOutcome(

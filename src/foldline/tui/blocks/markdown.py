@@ -3,7 +3,6 @@
 A block is parsed into lines of styled text when it is drawn. HTML is not interpreted but shown as text.
 """
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -160,15 +159,11 @@ def _fitted(natural_widths: Sequence[int], width: int) -> list[int]:
 
     No column becomes narrower than 3 cells.
     """
-    natural_widths = [max(wide, 1) for wide in natural_widths]
-    if sum(natural_widths) <= width:
-        return natural_widths
-    caps = range(4, max(natural_widths) + 1)
-    # The largest cap on the widths of columns at which all columns fit.
-    cap = 3 + bisect_right(
-        caps, width, key=lambda cap: sum(min(wide, cap) for wide in natural_widths)
-    )
-    widths = [min(wide, cap) for wide in natural_widths]
+    cap = max(width, 3) + 1
+    widths = [max(wide, 1) for wide in natural_widths]
+    while sum(widths) > width and cap > 3:
+        cap -= 1
+        widths = [min(wide, cap) for wide in widths]
     spare = width - sum(widths)
     for at, wide in enumerate(natural_widths):
         if spare > 0 and wide > widths[at]:

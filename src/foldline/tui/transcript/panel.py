@@ -82,10 +82,9 @@ class Search:
         The current match is the last match at or above `near`, or otherwise the first match below it. The
         reason is that users at the end of a long session usually look for earlier text.
         """
-        if not places:
-            return replace(self, places=(), at=None, done=True)
         above = len(places) if near is None else bisect_right(places, near)
-        return replace(self, places=places, at=max(above - 1, 0), done=True)
+        at = max(above - 1, 0) if places else None
+        return replace(self, places=places, at=at, done=True)
 
     def step(self, step: int) -> "Search":
         """Return the search, moved to the next (1) or previous (-1) match.
