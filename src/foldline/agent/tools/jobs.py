@@ -182,7 +182,7 @@ class BackgroundJob:
     """
     command: str
     output: JobOutput
-    left: LeftBehind
+    leftovers: LeftBehind
     """Processes that finished commands left running."""
     group: int = 0
     """Id of the job's process group. 0 until the job has started."""
@@ -224,7 +224,7 @@ class BackgroundJob:
     @property
     def has_leftovers(self) -> bool:
         """Whether the job has ended while one of its processes is still running."""
-        return bool(self.remaining and self.left.families(self.group))
+        return bool(self.remaining and self.leftovers.families(self.group))
 
     @property
     def leftover(self) -> str:

@@ -377,9 +377,10 @@ class LeftBehind:
         This object closes their leash later.
         """
         self._families.append(family)
-        for ended in [each for each in self._families if not each.leash.is_held]:
-            self._families.remove(ended)
-            ended.leash.close()
+        for other in list(self._families):
+            if not other.leash.is_held:
+                self._families.remove(other)
+                other.leash.close()
 
     def families(self, group: int) -> list[Family]:
         """Return the families with this group id that still have running processes."""

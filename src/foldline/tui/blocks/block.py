@@ -113,9 +113,9 @@ class Heights:
 
     def offset(self, index: int) -> int:
         """Return the line number at which block `index` starts."""
-        known = len(self._starts) - 1
-        if index > known:
-            values = self._values[known:index]
+        last = len(self._starts) - 1
+        if index > last:
+            values = self._values[last:index]
             self._starts.extend(accumulate(values, initial=self._starts.pop()))
         return self._starts[index]
 

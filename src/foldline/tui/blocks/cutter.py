@@ -213,8 +213,8 @@ class Cutter:
     def _physical(self, line: str) -> None:
         """Take a line of the text, which may be long and may contain control characters."""
         for part in parts_of(line.removesuffix("\r")):
-            for cleaned in clean(part).split("\n"):
-                self._take(cleaned)
+            for clean_part in clean(part).split("\n"):
+                self._take(clean_part)
 
     # --- One line -------------------------------------------------------------------------------------
 

@@ -179,8 +179,8 @@ def with_matches(
 
 def with_selection(strip: Strip, start: int, stop: int, style: Style) -> Strip:
     """Draw the characters from `start` up to `stop` in `style`. A `stop` of -1 means the end of the line."""
-    before, selected, after = _parts(strip, start, stop)
-    return Strip.join([before, _restyled(selected, style), after])
+    before, middle, after = _parts(strip, start, stop)
+    return Strip.join([before, _restyled(middle, style), after])
 
 
 def selected_text(strip: Strip, start: int, stop: int) -> str:
@@ -188,11 +188,9 @@ def selected_text(strip: Strip, start: int, stop: int) -> str:
 
     A `stop` of -1 means the end of the line.
     """
-    _, selected, _ = _parts(strip, start, stop)
+    _, middle, _ = _parts(strip, start, stop)
     shown = [
-        text
-        for text, style, _ in selected
-        if style is None or not style.meta.get("deco")
+        text for text, style, _ in middle if style is None or not style.meta.get("deco")
     ]
     return "".join(shown).rstrip()
 
