@@ -58,7 +58,6 @@ class CallRow:
     key: Key
     number: int
     """Index of the call among all calls in the same response."""
-    call_id: str
     name: str
     title: str
     result: int | None = None
@@ -205,7 +204,7 @@ class CallBook:
             key = (message.index, CALL_PIECE + number)
             name = tool_name(part.name)
             title = call_title(part)
-            call = CallRow(key, number, part.call_id, name, title)
+            call = CallRow(key, number, name, title)
             self._calls[key] = self._by_id[part.call_id] = call
 
     def answer(self, result: ToolResultMessage) -> Key | None:
