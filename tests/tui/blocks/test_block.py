@@ -6,7 +6,7 @@ from foldline.tui.blocks.block import Heights
 heights = st.lists(st.integers(0, 9), max_size=40)
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["set", "append", "truncate", "insert", "delete"]),
+        st.sampled_from(["set", "append", "insert", "delete"]),
         st.integers(0, 60),
         heights,
     ),
@@ -42,9 +42,6 @@ def test_sums_and_places_are_those_of_a_plain_list(
         elif what == "append":
             fast.append(where)
             naive.append(where)
-        elif what == "truncate":
-            fast.truncate(at)
-            del naive[at:]
         elif what == "insert":
             fast.splice(at, at, values)
             naive[at:at] = values

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from foldline.agent.tools.files import unified_diff
+from foldline.agent.tools.diffs import unified_diff
 from foldline.tui.blocks import diff
 from foldline.tui.blocks.diff import (
     BESIDE,

@@ -19,10 +19,10 @@ from foldline.tui.look.themes import (
     FOR_LIGHT,
     NO_ROLES,
     NOT_A_BOOLEAN,
-    NOT_TEXT,
     ROLE_DEFAULTS,
     UNKNOWN_KEY,
     WRONG_BACKGROUND,
+    WRONG_COLOUR,
     RoleTheme,
     automatic,
     clash,
@@ -249,7 +249,7 @@ def test_a_missing_folder_of_the_user_is_no_error(tmp_path: Path) -> None:
         (GOOD.replace('alert = "#102030"', ""), "no role 'alert'"),
         ('background = "black"\n' + GOOD, WRONG_BACKGROUND.format(value="black")),
         (GOOD.replace("#102030", "#12", 1), "'#12'"),
-        (GOOD.replace('"#102030"', "7", 1), NOT_TEXT.format(role="text", value=7)),
+        (GOOD.replace('"#102030"', "7", 1), WRONG_COLOUR.format(role="text", value=7)),
         ("colour = 1\n" + GOOD, UNKNOWN_KEY.format(key="colour")),
     ],
 )
@@ -273,13 +273,13 @@ def test_a_start_reads_the_theme_it_wears_and_a_list_of_them_all(
     for name in ("mine", "other", "third"):
         (tmp_path / f"{name}.toml").write_text(GOOD)
     opened: list[str] = []
-    once = themes_module._read_once.__wrapped__
+    once = themes_module._theme_in
 
-    def read(path: Path, changed: int, size: int) -> object:
+    def read(path: Path) -> RoleTheme:
         opened.append(path.stem)
-        return once(path, changed, size)
+        return once(path)
 
-    monkeypatch.setattr(themes_module, "_read_once", read)
+    monkeypatch.setattr(themes_module, "_theme_in", read)
     app = BaseApp[None](worn, themes_dir=tmp_path)
     assert app.theme == worn and {*opened} == reads
     assert {"mine", "other", "third", DEFAULT_THEME, AUTO} <= {

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from foldline.agent.tools import ToolFailure
-from foldline.agent.tools.files import replace, unified_diff
+from foldline.agent.tools.diffs import unified_diff
+from foldline.agent.tools.files import replace
 from foldline.agent.tools.history import Dmail
 from foldline.agent.tools.text import decoded, is_binary
 from foldline.compaction import load_prompt

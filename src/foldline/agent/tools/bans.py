@@ -78,13 +78,6 @@ Any other command may be an alias, an extension, or a plumbing command that has 
 """
 _SAME_COMMANDS = {"annotate": "blame", "stage": "add", "whatchanged": "log"}
 NAMED = "this command runs it"
-UNREADABLE = "this command is too long or too complex to be checked: make it shorter, or split it"
-REDEFINES = "`{program}` may give a name another meaning"
-SHELL_INPUT = "`{program}` reads its commands from elsewhere"
-UNKNOWN_WORDS = "the words that `{program}` gets are not known"
-GIT_ALIAS = "`git {command}` may do the same"
-UNKNOWN_OUTPUT = "its output may be the command"
-UNKNOWN_WORD = "the value of `{word}` is not known"
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _TOKEN = re.compile(r"[\w./@%+-]+")
 _STDIN = re.compile(r"\s-(?=\s+<<)")
@@ -111,7 +104,10 @@ def why_banned(ban: str, command: str) -> str:
     banned = ban.replace(":*", " *").removesuffix(" *").split()
     reading = read(_STDIN.sub(" ", command))
     if reading is None:
-        return UNREADABLE
+        return (
+            "this command is too long or too complex to be checked: make it "
+            "shorter, or split it"
+        )
     for simple_command in reading.commands:
         if reason := _reason(banned, simple_command, writes_file=bool(reading.writes)):
             return reason
@@ -133,7 +129,7 @@ def _reason(banned: Sequence[str], command: SimpleCommand, *, writes_file: bool)
     if program is None:
         return _unknown(words[0])
     if program in _RENAMERS:
-        return REDEFINES.format(program=program)
+        return f"`{program}` may give a name another meaning"
     starts = program in _STARTERS or any(
         word.text.startswith(("-exec", "-ok")) for word in words
     )
@@ -170,7 +166,7 @@ def _in_shell(banned: Sequence[str], words: Sequence[Word]) -> str:
     """
     lines = [word for word in words[1:] if not word.text.startswith(("-", "+"))]
     if not lines:
-        return SHELL_INPUT.format(program=words[0].text)
+        return f"`{words[0].text}` reads its commands from elsewhere"
     reasons = (why_banned(" ".join(banned), line.text) for line in lines)
     return next(filter(None, reasons), "")
 
@@ -205,7 +201,7 @@ def _at(banned: Sequence[str], words: Sequence[Word], index: int) -> str:
     if reason or len(arguments) >= len(banned) - 1:
         return reason
     if any(_name(word) in _FED_STARTERS for word in words[:index]):
-        return UNKNOWN_WORDS.format(program=name)
+        return f"the words that `{name}` gets are not known"
     return ""
 
 
@@ -227,7 +223,7 @@ def _git_reason(banned: Sequence[str], words: Sequence[Word]) -> str:
         return _words_reason(banned[1:], arguments) if banned[1:] else NAMED
     if name in _GIT_COMMANDS:
         return ""
-    return GIT_ALIAS.format(command=_shown(command))
+    return f"`git {_shown(command)}` may do the same"
 
 
 def _words_reason(banned: Sequence[str], words: Sequence[Word]) -> str:
@@ -302,8 +298,8 @@ def _is_unclear(word: Word) -> bool:
 
 def _unknown(word: Word) -> str:
     if not word.text:
-        return UNKNOWN_OUTPUT
-    return UNKNOWN_WORD.format(word=_shown(word))
+        return "its output may be the command"
+    return f"the value of `{_shown(word)}` is not known"
 
 
 def _shown(word: Word) -> str:

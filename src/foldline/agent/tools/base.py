@@ -51,11 +51,6 @@ MISSING = "the argument `{name}` is missing"
 UNKNOWN = "there is no argument `{name}`"
 WRONG = "`{name}` is wrong ({message})"
 FAILED = "{tool} failed: {problem}."
-RECORDING_ENDS = "The recording ends here: the demo runs no tools."
-NO_PATH = (
-    "The path is empty or contains a NUL character: pass the path of a file or folder."
-)
-NO_HOME = "{path}: there is no such home folder. Pass the full path."
 BEYOND_END = "{title} has only {lines}: line {line} does not exist."
 
 
@@ -409,7 +404,9 @@ class ReplayTool(Tool):
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutcome:
         if not self._results:
-            return ToolOutcome(RECORDING_ENDS, True, "not run")
+            return ToolOutcome(
+                "The recording ends here: the demo runs no tools.", True, "not run"
+            )
         result = self._results.popleft()
         details = result.details
         return ToolOutcome(
@@ -476,11 +473,16 @@ def located(path_text: str, context: ToolContext) -> Path:
         ToolFailure: the argument is not a valid path.
     """
     if not path_text.strip() or "\x00" in path_text:
-        raise ToolFailure(NO_PATH)
+        raise ToolFailure(
+            "The path is empty or contains a NUL character: pass the path of a "
+            "file or folder."
+        )
     try:
         path = Path(path_text).expanduser()
     except RuntimeError:
-        raise ToolFailure(NO_HOME, path=path_text) from None
+        raise ToolFailure(
+            "{path}: there is no such home folder. Pass the full path.", path=path_text
+        ) from None
     return Path(os.path.normpath(context.cwd / path))
 
 

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from foldline.agent.permissions.approvals import WRITES
+from foldline.agent.permissions.confinement import SandboxReport
 from foldline.agent.settings.api_keys import Mask
 from foldline.programs import shell
 from foldline.protocol import FoldlineError, Rule
@@ -56,10 +57,6 @@ The user could not read a longer one in full.
 """
 _LINES = 100
 """Number of lines of a job's output that are shown by default."""
-OUTPUT_HELD = (
-    "[background processes that kept the output open were ended; to keep such a process, start it with "
-    "`background`]"
-)
 TIMED_OUT = (
     "[timed out after {seconds:g} s: the command and everything it started were ended]"
 )
@@ -67,14 +64,8 @@ BANNED = "Not run: this agent's file bans `{ban}`, and {why}."
 NO_JOBS = "No background jobs yet."
 NO_NUMBER = "`{action}` needs the number of a job: pass it as `job`."
 NO_JOB = "There is no job {number}. {hint}"
-JOB_NUMBERS = "Jobs: {numbers}."
 CLOSED = "ended when Foldline was closed"
 EARLIER_JOB = "Job {number} {closed}. Its output is in {path}."
-EARLIER_ROW = "{number}  {closed}; its output: {path}"
-NO_OUTPUT_YET = "no output yet"
-EMPTY_OUTPUT = "its output: {path}, empty"
-PART_OF_OUTPUT = "its output: {path}, lines {first}–{last} shown"
-OUTPUT = "its output: {path}"
 
 
 class BashArguments(Arguments):
@@ -177,16 +168,18 @@ class BashTool(BaseTool[BashArguments]):
             brief, note = ending_words(end.status, bool(text))
         notes = [note]
         if end.is_held:
-            notes.append(OUTPUT_HELD)
+            notes.append(
+                "[background processes that kept the output open were ended; to keep "
+                "such a process, start it with `background`]"
+            )
         if end.remaining:
             notes.append(f"[{still_running(end.remaining)}]")
         is_error = end.timed_out or bool(end.status)
-        if context.box is None:
-            text, full = await fitted(text, context, self.name, *notes)
-            return ToolOutcome(text, is_error, brief, full_output=full)
-        report = await asyncio.to_thread(
-            context.box.report, text, failed=bool(end.status), is_asked=True
-        )
+        report = SandboxReport()
+        if context.box is not None:
+            report = await asyncio.to_thread(
+                context.box.report, text, failed=bool(end.status), is_asked=True
+            )
         text, full = await fitted(text, context, self.name, *notes, report.words)
         return ToolOutcome(
             text,
@@ -360,7 +353,7 @@ async def _job_list(context: ToolContext) -> ToolOutcome:
     if not jobs and not earlier:
         return ToolOutcome(NO_JOBS, brief="no jobs")
     lines = [
-        EARLIER_ROW.format(number=number, closed=CLOSED, path=named(path, context))
+        f"{number}  {CLOSED}; its output: {named(path, context)}"
         for number, path in earlier.items()
     ]
     lines += [
@@ -394,7 +387,7 @@ def _requested_job(arguments: JobsArguments, context: ToolContext) -> Background
             EARLIER_JOB, "ended", number=arguments.job, closed=CLOSED, path=shown
         )
     numbers = ", ".join(str(job.number) for job in context.jobs.all())
-    hint = JOB_NUMBERS.format(numbers=numbers) if numbers else NO_JOBS
+    hint = f"Jobs: {numbers}." if numbers else NO_JOBS
     raise ToolFailure(NO_JOB, "no such job ✗", number=arguments.job, hint=hint)
 
 
@@ -425,13 +418,13 @@ def _newest_lines(job: BackgroundJob, context: ToolContext, lines: int) -> str:
     total = line_count(text)
     first = max(1, total - lines + 1)
     if total == 0 and job.is_running:
-        about = NO_OUTPUT_YET
+        about = "no output yet"
     elif total == 0:
-        about = EMPTY_OUTPUT.format(path=path)
+        about = f"its output: {path}, empty"
     elif first > 1:
-        about = PART_OF_OUTPUT.format(path=path, first=first, last=total)
+        about = f"its output: {path}, lines {first}–{total} shown"
     else:
-        about = OUTPUT.format(path=path)
+        about = f"its output: {path}"
     note = f"[job {job.number} {_state(job)}; {about}]"
     room = context.max_tokens - estimate_tokens(note)
     return with_notes(

@@ -1,4 +1,4 @@
-"""The `read`, `write` and `edit` tools, and diffs of their changes.
+"""The `read`, `write` and `edit` tools.
 
 `edit` works on bytes, so that invalid UTF-8 is preserved. `edit` and `write` keep a file's byte order mark
 and line endings.
@@ -12,7 +12,6 @@ import os
 import re
 import stat
 from abc import abstractmethod
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +37,8 @@ from .base import (
     located,
     named,
 )
-from .images import image_part
+from .diffs import UnifiedDiff, unified_diff
+from .images import image_outcome
 from .paths import is_changeable, is_inside, is_open, missing
 from .text import (
     FullText,
@@ -55,7 +55,6 @@ from .text import (
 )
 
 NOT_READ = "{file} could not be read: {reason}."
-NO_CONTENT = "it has no content yet"
 A_FOLDER = "{file} is a folder, not a file: use `ls` or `glob` to see its content."
 NOT_ORDINARY = (
     "{file} is not a regular file (but a pipe, socket or device) and was not opened."
@@ -63,26 +62,14 @@ NOT_ORDINARY = (
 TOO_LARGE = (
     "{file} has {size}: use `grep`, or `bash` with sed -n or tail, to see parts of it."
 )
-NOT_WRITTEN = "{file} could not be written: {reason}."
-WRITE_TO_FOLDER = "{file} is a folder: pass the path of a file in it."
-PROTECTED = "{file} is write-protected."
 BINARY = "{file} is a binary file ({size}) and was not shown: use `bash` with a program for its format."
 EMPTY = "[{file} is empty]"
-PORTION = "[Portion {number} of {portions}, lines {first}–{last} of {total}. Continue with {arguments}.]"
 OTHER_LINKS = (
     " The file had {links} (hard links), which keep the old content. "
     "To change them, too, link them again."
 )
 STALE = "{file} has changed on disk since it was last read: read it again, then make the change."
-NO_OLD = (
-    "`old` is empty: pass the text to replace, or use `write` to create a new file."
-)
-NOT_EDITED = "{file} is {format} and was not edited: use `bash`."
 NOT_FOUND = "`old` does not occur in {file}. {hint}"
-NOT_UNIQUE = (
-    "`old` occurs {count} times in {file}, at {places}: add lines around it until it is unique, or set "
-    "replace_all."
-)
 SAME = "`old` and `new` are the same: there is nothing to change in {file}."
 NOTHING_SIMILAR = "No line is similar to its first line: read the file again."
 DIFFERS_AT = (
@@ -118,20 +105,25 @@ def contents(path: Path, context: ToolContext) -> bytes:
     except OSError as error:
         raise ToolFailure(NOT_READ, file=shown, reason=system_words(error)) from None
     if content is None:
-        raise ToolFailure(NOT_READ, file=shown, reason=NO_CONTENT)
+        raise ToolFailure(NOT_READ, file=shown, reason="it has no content yet")
     if len(content) > LARGEST:  # the file is growing, or reports no size, as in /proc
         raise _too_large(shown, f"more than {sized(LARGEST)}")
     return content
 
 
 def _refuse_unreadable(status: os.stat_result, shown: str) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolFailure(A_FOLDER, file=shown)
-    # A link cannot be opened, which is reported later.
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-        raise ToolFailure(NOT_ORDINARY, file=shown)
+    if not stat.S_ISLNK(status.st_mode):  # a link cannot be opened, as reported later
+        _refuse_special(status, shown, A_FOLDER)
     if status.st_size > LARGEST:
         raise _too_large(shown, f"{sized(status.st_size)}, more than {sized(LARGEST)}")
+
+
+def _refuse_special(status: os.stat_result, shown: str, a_folder: str) -> None:
+    """Raise ToolFailure for anything but a regular file. `a_folder` is the message for a folder."""
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolFailure(a_folder, file=shown)
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolFailure(NOT_ORDINARY, file=shown)
 
 
 def _too_large(shown: str, size: str) -> ToolFailure:
@@ -174,7 +166,11 @@ def replace(real: Path, content: bytes, shown: str, mode: int | None = None) -> 
             _put_like(name, content, status, folder)
             return status.st_nlink - 1
     except OSError as error:
-        raise ToolFailure(NOT_WRITTEN, file=shown, reason=system_words(error)) from None
+        raise ToolFailure(
+            "{file} could not be written: {reason}.",
+            file=shown,
+            reason=system_words(error),
+        ) from None
 
 
 def _put_like(name: Path, content: bytes, status: os.stat_result, folder: int) -> None:
@@ -200,13 +196,10 @@ def _status(folder: int, name: str, shown: str) -> os.stat_result | None:
         status = status_in(folder, name)
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolFailure(WRITE_TO_FOLDER, file=shown)
-    if not stat.S_ISREG(status.st_mode):
-        raise ToolFailure(NOT_ORDINARY, file=shown)
+    _refuse_special(status, shown, "{file} is a folder: pass the path of a file in it.")
     # Replacing the file would bypass the protection.
     if not os.access(name, os.W_OK, dir_fd=folder):
-        raise ToolFailure(PROTECTED, file=shown)
+        raise ToolFailure("{file} is write-protected.", file=shown)
     return status
 
 
@@ -250,13 +243,11 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
     path = located(arguments.path, context)
     content = contents(path, context)
     shown = named(path, context)
-    size = sized(len(content))
     touch = FileTouch(path=shown, action="read")
-    if image := image_part(content, shown):
-        text = f"[{shown}: {image.media_type}, {image.width} × {image.height}, {size}]"
-        return ToolOutcome(text, brief=f"image {size}", files=(touch,), images=(image,))
+    if image := image_outcome(content, shown, (touch,)):
+        return image
     if is_binary(content):
-        raise ToolFailure(BINARY, "binary ✗", file=shown, size=size)
+        raise ToolFailure(BINARY, "binary ✗", file=shown, size=sized(len(content)))
     context.known_files.remember(path, content)
     text = context.mask(decoded(content))
     part, first, note = lines_of(text, shown, arguments.offset, arguments.limit)
@@ -301,13 +292,9 @@ def _portion(
     continuation = f"offset {following}"
     if arguments.limit is not None:
         continuation += f" and limit {arguments.limit - lines}"
-    note = PORTION.format(
-        number=number,
-        portions=portions,
-        first=first,
-        last=following - 1,
-        total=line_count(text),
-        arguments=continuation,
+    note = (
+        f"[Portion {number} of {portions}, lines {first}–{following - 1} of "
+        f"{line_count(text)}. Continue with {continuation}.]"
     )
     return shown + note
 
@@ -329,7 +316,7 @@ class _PlannedChange:
     before: bytes | None
     """Content before the change. None if the file is new."""
     after: bytes
-    diff: "UnifiedDiff"
+    diff: UnifiedDiff
     outcome: str
     """Text of the result for the model."""
     brief: str
@@ -448,11 +435,19 @@ class EditTool(_ChangeTool[EditArguments]):
     ) -> _PlannedChange:
         shown = named(path, context)
         if not arguments.old:
-            raise ToolFailure(NO_OLD)
+            raise ToolFailure(
+                "`old` is empty: pass the text to replace, or use `write` to create "
+                "a new file."
+            )
         before = contents(path, context)
         if is_binary(before) or is_wide(before):
             kind = "in UTF-16 or UTF-32" if is_wide(before) else "a binary file"
-            raise ToolFailure(NOT_EDITED, "not UTF-8 ✗", file=shown, format=kind)
+            raise ToolFailure(
+                "{file} is {format} and was not edited: use `bash`.",
+                "not UTF-8 ✗",
+                file=shown,
+                format=kind,
+            )
         _refuse_stale(path, before, context)
         matches = list(_pattern(arguments.old).finditer(before))
         if not matches:
@@ -465,7 +460,8 @@ class EditTool(_ChangeTool[EditArguments]):
             places += " …"
         if len(matches) > 1 and not arguments.replace_all:
             raise ToolFailure(
-                NOT_UNIQUE,
+                "`old` occurs {count} times in {file}, at {places}: add lines around "
+                "it until it is unique, or set replace_all.",
                 "not unique ✗",
                 count=len(matches),
                 file=shown,
@@ -535,111 +531,3 @@ def nearest(text: str, old: str) -> str:
 
 def _quoted(line: str) -> str:
     return f"`{clip(line, _QUOTED)}`"
-
-
-# --- diffs ------------------------------------------------------------------------------------------
-
-_CONTEXT = 3
-_MOST_COMPARED = 4_000
-"""Maximum number of lines compared per side of a change.
-
-A larger change is shown as one replacement.
-"""
-_MOST_KEPT = 2_000
-"""Maximum number of lines of a diff that are stored in the history.
-
-An approval shows the whole diff.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class UnifiedDiff:
-    text: str
-    """The complete unified diff; empty if nothing changed."""
-    added: int
-    removed: int
-
-    @property
-    def brief(self) -> str:
-        return f"+{self.added} −{self.removed}"
-
-    @property
-    def clipped(self) -> str | None:
-        """The part of the diff that is stored in the history, if anything changed."""
-        lines = self.text.split("\n", _MOST_KEPT)
-        if len(lines) > _MOST_KEPT and lines[-1]:
-            lines[-1] = f"… {lines[-1].count(chr(10))} more lines\n"
-        return "\n".join(lines) or None
-
-
-def unified_diff(before: str, after: str, name: str) -> UnifiedDiff:
-    """Return the differences between two versions of a file.
-
-    CRLF and LF count as different.
-    """
-    old = _lines(before)
-    new = _lines(after)
-    same_before = same_start(old, new)
-    same_after = same_start(old[same_before:][::-1], new[same_before:][::-1])
-    start = max(0, same_before - _CONTEXT)
-    tail = max(0, same_after - _CONTEXT)
-    old = old[start : len(old) - tail]
-    new = new[start : len(new) - tail]
-    if max(len(old), len(new)) > _MOST_COMPARED:
-        lead = same_before - start
-        old_end = len(old) - same_after + tail
-        new_end = len(new) - same_after + tail
-        groups = [
-            [
-                ("equal", 0, lead, 0, lead),
-                ("replace", lead, old_end, lead, new_end),
-                ("equal", old_end, len(old), new_end, len(new)),
-            ]
-        ]
-    else:
-        groups = list(
-            difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(
-                _CONTEXT
-            )
-        )
-    out = [f"--- {name if before else '/dev/null'}", f"+++ {name}"]
-    added = removed = 0
-    for group in groups:
-        out.append(_range_line(group, start))
-        for tag, old_from, old_to, new_from, new_to in group:
-            if tag == "equal":
-                out.extend(" " + line for line in old[old_from:old_to])
-            else:
-                out.extend("-" + line for line in old[old_from:old_to])
-                out.extend("+" + line for line in new[new_from:new_to])
-                removed += old_to - old_from
-                added += new_to - new_from
-    if not added and not removed:
-        return UnifiedDiff("", 0, 0)
-    return UnifiedDiff("\n".join(out) + "\n", added, removed)
-
-
-def _lines(text: str) -> list[str]:
-    """Split text into lines.
-
-    A last line without LF gets a note, so that the missing LF shows up as a difference.
-    """
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    else:
-        lines[-1] += "\n\\ No newline at end of file"
-    return lines
-
-
-def _range_line(group: Sequence[tuple[str, int, int, int, int]], start: int) -> str:
-    old_range = _range(group[0][1] + start, group[-1][2] + start)
-    new_range = _range(group[0][3] + start, group[-1][4] + start)
-    return f"@@ -{old_range} +{new_range} @@"
-
-
-def _range(first: int, end: int) -> str:
-    count = end - first
-    if count == 1:
-        return str(first + 1)
-    return f"{first + 1 if count else first},{count}"

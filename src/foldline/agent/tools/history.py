@@ -53,10 +53,7 @@ NO_SUBAGENT = "There is no child {name}. Available: {names}."
 NO_MESSAGE = (
     "There is no message with the number {number}. history_search shows the numbers."
 )
-EMPTY_DMAIL = "The message is empty: it is all you will have at the checkpoint."
-ONE_DMAIL = "Only one D-Mail can be sent per step: the first one is delivered."
 UNREACHABLE = "Checkpoint {number} cannot be reached. Available: {numbers}."
-SENT = "Sent: it is delivered when this step ends."
 NO_TODOS = "The list is empty."
 SEVERAL_STARTED = (
     "({count} items are in progress: it is better to finish one before the next.)"
@@ -297,16 +294,21 @@ class DmailTool(BaseTool[DmailArguments]):
 
     async def act(self, arguments: DmailArguments, context: ToolContext) -> ToolOutcome:
         if not arguments.message.strip():
-            raise ToolFailure(EMPTY_DMAIL)
+            raise ToolFailure(
+                "The message is empty: it is all you will have at the checkpoint."
+            )
         if self._mailbox.waiting is not None:
-            raise ToolFailure(ONE_DMAIL, "not sent ✗")
+            raise ToolFailure(
+                "Only one D-Mail can be sent per step: the first one is delivered.",
+                "not sent ✗",
+            )
         checkpoints = reachable(self._session)
         if arguments.checkpoint_id not in checkpoints:
             newest = ", ".join(map(str, checkpoints[-12:])) or "none yet"
             number = arguments.checkpoint_id
             raise ToolFailure(UNREACHABLE, "not sent ✗", number=number, numbers=newest)
         self._mailbox.waiting = Dmail(arguments.message, arguments.checkpoint_id)
-        return ToolOutcome(SENT, brief="sent")
+        return ToolOutcome("Sent: it is delivered when this step ends.", brief="sent")
 
 
 def reachable(session: Session) -> list[int]:

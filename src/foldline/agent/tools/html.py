@@ -30,7 +30,6 @@ NOT_CONVERTED = (
     "{url} cannot be converted to text, because {reason}: get it with `bash` and curl."
 )
 TOO_SLOW = "this takes longer than {seconds} s"
-TOO_COMPLEX = "it is too large, nested too deeply, or broken"
 _LEAST = 200
 """Minimum length of a main element, in characters.
 
@@ -70,7 +69,7 @@ async def markdown_of(html: str, base: str) -> str:
             converter.kill()
         await converter.wait()
     if converter.returncode:
-        raise _not_converted(base, TOO_COMPLEX)
+        raise _not_converted(base, "it is too large, nested too deeply, or broken")
     return text.decode()
 
 

@@ -9,16 +9,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 
-from foldline.protocol import ImagePart
+from foldline.protocol import FileTouch, ImagePart
 from foldline.text.numbers import sized
 
-from .base import ToolFailure
+from .base import ToolFailure, ToolOutcome
 
 BROKEN = "{file} is a broken image ({type}, {size}) and was not shown."
-TOO_WIDE = (
-    "{file} is {width} × {height} pixels, but at most {most} pixels per side can be shown: make it smaller "
-    "first."
-)
 TOO_LARGE = "{file} is an image of {size}, but at most {most} can be shown: make it smaller first."
 LARGEST = 5_000_000
 """Maximum size in bytes of an image that the large providers accept."""
@@ -73,7 +69,8 @@ def image_part(content: bytes, shown: str) -> ImagePart | None:
         raise ToolFailure(BROKEN, "broken ✗", file=shown, type=kind, size=size)
     if max(width, height) > _WIDEST:
         raise ToolFailure(
-            TOO_WIDE,
+            "{file} is {width} × {height} pixels, but at most {most} pixels per "
+            "side can be shown: make it smaller first.",
             "too large ✗",
             file=shown,
             width=width,
@@ -82,6 +79,22 @@ def image_part(content: bytes, shown: str) -> ImagePart | None:
         )
     data = base64.b64encode(content).decode()
     return ImagePart(media_type=kind, data=data, width=width, height=height)
+
+
+def image_outcome(
+    content: bytes, shown: str, files: tuple[FileTouch, ...] = ()
+) -> ToolOutcome | None:
+    """Return the result that shows an image, if the content is an image.
+
+    Raises:
+        ToolFailure: the image is too large, or broken.
+    """
+    image = image_part(content, shown)
+    if image is None:
+        return None
+    size = sized(len(content))
+    text = f"[{shown}: {image.media_type}, {image.width} × {image.height}, {size}]"
+    return ToolOutcome(text, brief=f"image {size}", files=files, images=(image,))
 
 
 def pixels_of(part: ImagePart) -> Size:

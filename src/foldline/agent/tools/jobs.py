@@ -19,10 +19,7 @@ from foldline.text.numbers import many, sized
 from .process import LeftBehind, end_all, ending, spawn, still_running
 from .text import printed
 
-GAP = "\n[… {size} of output were not kept …]\n"
-NOT_KEPT = "the output is not recorded from here on: {reason}"
 TIMED_OUT = "timed out after {seconds:g} s"
-NOT_STARTED = "could not be started: {reason}"
 STOPPED = "stopped"
 CLOSED = "Foldline was closed"
 TOO_MANY_JOBS = "{jobs} are already running: stop one with `jobs` first."
@@ -38,7 +35,7 @@ _MOST_JOBS = 16
 
 def gap(left_out: int) -> str:
     """Return the line that replaces `left_out` omitted bytes."""
-    return GAP.format(size=sized(left_out))
+    return f"\n[… {sized(left_out)} of output were not kept …]\n"
 
 
 class JobOutput:
@@ -136,7 +133,9 @@ class JobOutput:
                 self._written += self._file.write(text[:room])
             self._write_end(text[room:])
         except OSError as error:
-            self.trouble = NOT_KEPT.format(reason=error.strerror or error)
+            self.trouble = (
+                f"the output is not recorded from here on: {error.strerror or error}"
+            )
 
     def _write_end(self, text: bytes) -> None:
         self._end += text
@@ -183,7 +182,7 @@ class BackgroundJob:
     """
     command: str
     output: JobOutput
-    left: LeftBehind
+    leftovers: LeftBehind
     """Processes that finished commands left running."""
     group: int = 0
     """Id of the job's process group. 0 until the job has started."""
@@ -213,11 +212,6 @@ class BackgroundJob:
         return (self.ended or time.monotonic()) - self.began
 
     @property
-    def age(self) -> float:
-        """Seconds since the job started."""
-        return time.monotonic() - self.began
-
-    @property
     def state(self) -> str:
         """State of the job: `runs`, or for example `ended: exit 0` or `ended: stopped`."""
         return "runs" if self.is_running else f"ended: {self.end}"
@@ -230,7 +224,7 @@ class BackgroundJob:
     @property
     def has_leftovers(self) -> bool:
         """Whether the job has ended while one of its processes is still running."""
-        return bool(self.remaining and self.left.families(self.group))
+        return bool(self.remaining and self.leftovers.families(self.group))
 
     @property
     def leftover(self) -> str:
@@ -302,7 +296,7 @@ class Jobs:
             except TimeoutError:
                 job.why = TIMED_OUT.format(seconds=seconds)
             except OSError as error:
-                job.why = NOT_STARTED.format(reason=system_words(error))
+                job.why = f"could not be started: {system_words(error)}"
             finally:
                 if box is not None:
                     report = await asyncio.to_thread(box.report, "", failed=False)

@@ -39,7 +39,6 @@ from .tree import files_below
 
 MISSING = "{path} does not exist.{hint}"
 DID_YOU_MEAN = " Did you mean {paths}?"
-FIND_PATH = " Use `glob` or `ls` to find the right path."
 _LOOKED_AT = 20_000
 """Maximum number of files to search for one with the same name, to suggest its path."""
 
@@ -89,7 +88,7 @@ def missing(path: Path, context: ToolContext) -> ToolFailure:
     shown = named(path, context)
     # A name that is not in UTF-8 may be shown in the same way.
     near = [name for name in near_names(path, context) if name != shown]
-    hint = FIND_PATH
+    hint = " Use `glob` or `ls` to find the right path."
     if near:
         hint = DID_YOU_MEAN.format(paths=" or ".join(near))
     return ToolFailure(MISSING, "not found ✗", path=shown, hint=hint)

@@ -20,7 +20,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Iterator,
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
@@ -284,7 +283,7 @@ async def _spawned(
         finally:
             os.close(writing)
             leash.close_writing_end()
-        family = Family(process.pid, mark.encode(), output, leash.inode)
+        family = Family(process.pid, mark.encode(), output, leash)
         child = ChildProcess(process, reader, family)
         try:
             if cancelled is not None:
@@ -296,7 +295,7 @@ async def _spawned(
     finally:
         transport.close()
         if left is not None and family is not None:
-            left.add(family, leash)
+            left.add(family)
         else:
             leash.close()
 
@@ -336,8 +335,7 @@ class Family:
     mark: bytes
     output: int
     """Inode of the pipe for the program's output."""
-    leash: int
-    """Inode of the pipe that all processes of the program inherit."""
+    leash: "Leash"
 
 
 class Leash:
@@ -371,24 +369,25 @@ class LeftBehind:
     """Background processes of finished commands, which may run until the agent is closed."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[Family, Leash]] = []
+        self._families: list[Family] = []
 
-    def add(self, family: Family, leash: Leash) -> None:
+    def add(self, family: Family) -> None:
         """Add the processes of a finished command.
 
-        This object takes over the leash, and closes it later.
+        This object closes their leash later.
         """
-        self._entries.append((family, leash))
-        for entry in [entry for entry in self._entries if not entry[1].is_held]:
-            self._entries.remove(entry)
-            entry[1].close()
+        self._families.append(family)
+        for other in list(self._families):
+            if not other.leash.is_held:
+                self._families.remove(other)
+                other.leash.close()
 
     def families(self, group: int) -> list[Family]:
         """Return the families with this group id that still have running processes."""
         return [
             family
-            for family, leash in self._entries
-            if family.group == group and leash.is_held
+            for family in self._families
+            if family.group == group and family.leash.is_held
         ]
 
     async def running(self, group: int) -> list[int]:
@@ -400,11 +399,11 @@ class LeftBehind:
 
     def end(self) -> None:
         """End all processes that were left running."""
-        while self._entries:
-            family, leash = self._entries.pop()
-            if leash.is_held:
+        while self._families:
+            family = self._families.pop()
+            if family.leash.is_held:
                 end_all(family)
-            leash.close()
+            family.leash.close()
 
 
 def new_mark() -> str:
@@ -445,15 +444,6 @@ def end_holders(family: Family) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    pid: int
-    parent: int
-    group: int
-    session: int
-    is_marked: bool
-
-
 _Marks = dict[tuple[int, int], bool]
 """Cache of whether each process has the mark or the leash, by PID and start time.
 
@@ -463,26 +453,10 @@ The values stay valid, because a process cannot acquire either of them later.
 
 def _members(family: Family, marks: _Marks) -> set[int]:
     """Return the PIDs of a family's running processes."""
-    processes = list(_running(family, marks))
-    members = set()
-    for process in processes:
-        if process.is_marked or family.group in (process.group, process.session):
-            members.add(process.pid)
-    while (
-        children := {process.pid for process in processes if process.parent in members}
-        - members
-    ):
-        members |= children
-    return members
-
-
-def _running(family: Family, marks: _Marks) -> Iterator[_Process]:
-    """Yield all processes running on this machine.
-
-    The marks of other users' processes cannot be read.
-    """
     if not (_PROC / "self" / "environ").exists():
-        return
+        return set()
+    members = set()
+    parents: dict[int, int] = {}
     for folder in _PROC.iterdir():
         if not folder.name.isdecimal() or int(folder.name) == os.getpid():
             continue
@@ -491,13 +465,21 @@ def _running(family: Family, marks: _Marks) -> Iterator[_Process]:
             fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
             if fields[0] not in (b"Z", b"X"):
                 pid = int(folder.name)
+                parents[pid], group, session = map(int, fields[1:4])
                 key = pid, int(fields[19])
                 if key not in marks:
+                    # The marks of other users' processes cannot be read.
                     marks[key] = _carries(folder, family.mark) or _holds(
-                        pid, family.leash
+                        pid, family.leash.inode
                     )
-                parent, group, session = map(int, fields[1:4])
-                yield _Process(pid, parent, group, session, marks[key])
+                if marks[key] or family.group in (group, session):
+                    members.add(pid)
+    while (
+        children := {pid for pid, parent in parents.items() if parent in members}
+        - members
+    ):
+        members |= children
+    return members
 
 
 def _carries(folder: Path, mark: bytes) -> bool:

@@ -37,23 +37,15 @@ from .paths import is_inside, is_open, missing, protected_in
 from .process import environment, spawn
 from .tree import files_below, matcher
 
-SEARCH_FAILED = "The search failed: {reason}"
 STOPPED = (
     "[stopped after {most} matches; narrow the pattern, path or glob to see others]\n"
 )
 TOO_SLOW = "[stopped after {seconds} s; narrow the path or glob]\n"
 LONG_LINES = "[{lines} too long to show]\n"
 NO_MATCH = "No line matches {pattern}."
-NOT_SEARCHED = "{path} is neither a file nor a folder and was not searched."
 NO_GLOB = "{pattern} is not a valid glob pattern: {reason}."
-NO_FILES = "No file matches {pattern} in {folder}."
-ALL_FOLDERS = " `**/{pattern}` also searches all subfolders."
-NEWEST = "[the {shown} newest of {total} files; narrow the pattern to see others]\n"
-NOT_RELATIVE = "The pattern must be relative to the folder: pass the folder as `path`, the rest as `pattern`."
-GLOB_IN_FILE = "{path} is a file: pass a folder as `path`."
 EMPTY = "[{folder} is empty]"
 MORE_ENTRIES = "[{count} more; use glob with a pattern to find them]\n"
-A_FILE = "{path} is a file, not a folder: use `read` to see its content."
 NOT_LISTED = "{path} could not be listed: {reason}."
 _MOST_MATCHES = 1_000
 """Maximum number of matching lines in one result."""
@@ -117,7 +109,7 @@ class GrepTool(BaseTool[GrepArguments]):
                 timed_out = True
         if status not in (None, 0, 1) and not matches.lines:
             reason = matches.error_text() or f"exit {status}"
-            raise ToolFailure(SEARCH_FAILED, reason=reason)
+            raise ToolFailure("The search failed: {reason}", reason=reason)
         is_cut = len(matches.lines) > _MOST_MATCHES
         notes = []
         if is_cut:
@@ -149,7 +141,10 @@ def _check(root: Path, context: ToolContext) -> None:
     if not root.exists():
         raise missing(root, context)
     if not root.is_dir() and not root.is_file():
-        raise ToolFailure(NOT_SEARCHED, path=named(root, context))
+        raise ToolFailure(
+            "{path} is neither a file nor a folder and was not searched.",
+            path=named(root, context),
+        )
 
 
 def _command(arguments: GrepArguments, root: Path) -> list[str]:
@@ -348,13 +343,16 @@ class GlobTool(BaseTool[GlobArguments]):
             lambda stop: _newest_files(pattern, root, context, stop)
         )
         if not total:
-            text = NO_FILES.format(pattern=pattern, folder=named(root, context))
+            text = f"No file matches {pattern} in {named(root, context)}."
             if "**" not in pattern:
-                text += ALL_FOLDERS.format(pattern=pattern)
+                text += f" `**/{pattern}` also searches all subfolders."
             return ToolOutcome(text, brief="no files")
         text = "".join(f"{named(path, context)}\n" for path in files)
         if total > len(files):
-            text += NEWEST.format(shown=len(files), total=total)
+            text += (
+                f"[the {len(files)} newest of {total} files; narrow the pattern to "
+                "see others]\n"
+            )
         text, full = await fitted(text, context, self.name)
         return ToolOutcome(text, brief=many(total, "file"), full_output=full)
 
@@ -364,11 +362,16 @@ def _newest_files(
 ) -> tuple[list[str], int]:
     """Return the newest matching files, and the number of all matching files."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-        raise ToolFailure(NOT_RELATIVE)
+        raise ToolFailure(
+            "The pattern must be relative to the folder: pass the folder as "
+            "`path`, the rest as `pattern`."
+        )
     if not root.exists():
         raise missing(root, context)
     if not root.is_dir():
-        raise ToolFailure(GLOB_IN_FILE, path=named(root, context))
+        raise ToolFailure(
+            "{path} is a file: pass a folder as `path`.", path=named(root, context)
+        )
     try:
         fits = matcher(pattern)
     except ValueError as error:
@@ -440,7 +443,9 @@ def _folder_lines(folder: Path, context: ToolContext) -> list[str]:
     except FileNotFoundError:
         raise missing(folder, context) from None
     except NotADirectoryError:
-        raise ToolFailure(A_FILE, path=shown) from None
+        raise ToolFailure(
+            "{path} is a file, not a folder: use `read` to see its content.", path=shown
+        ) from None
     except OSError as error:
         raise ToolFailure(
             NOT_LISTED, path=shown, reason=error.strerror or error

@@ -35,17 +35,19 @@ def decoded(content: bytes) -> str:
 
     Invalid bytes become U+FFFD.
     """
-    for bom, encoding in _BOMS:
-        if content.startswith(bom):
-            return content[len(bom) :].decode(encoding, "replace")
-    return content.decode("utf-8", "replace")
+    bom, encoding = _form_of(content)
+    return content[len(bom) :].decode(encoding, "replace")
+
+
+def _form_of(content: bytes) -> tuple[bytes, str]:
+    """Return the byte order mark at the start of content, if any, and the encoding."""
+    forms = (form for form in _BOMS if content.startswith(form[0]))
+    return next(forms, (b"", "utf-8"))
 
 
 def is_wide(content: bytes) -> bool:
     """Return whether content begins with a byte order mark of UTF-16 or UTF-32."""
-    return any(
-        content.startswith(bom) for bom, encoding in _BOMS if encoding != "utf-8"
-    )
+    return _form_of(content)[1] != "utf-8"
 
 
 def is_binary(content: bytes) -> bool:
@@ -66,9 +68,7 @@ def in_form_of(before: bytes, text: str) -> bytes:
     """
     if not before or not text or is_binary(before):
         return text.encode()
-    bom, encoding = next(
-        (pair for pair in _BOMS if before.startswith(pair[0])), (b"", "utf-8")
-    )
+    bom, encoding = _form_of(before)
     old = decoded(before).encode() if bom else before
     content = with_line_ends(text.removeprefix("\ufeff"), old, old)
     return bom + content.decode().encode(encoding) if bom else content
@@ -143,15 +143,10 @@ def line_span(offset: int | None, limit: int | None) -> str:
     return f":{first}-" if limit is None else f":{first}-{first + limit - 1}"
 
 
-PART_OF_LINE = (
-    "[… {size} of line {line} left out. To see them: `bash` "
-    "sed -n {line}p {path} | cut -c {first}-{last} …]"
-)
 LEFT_OUT = (
     "[… {lines} ({size}) left out, {first}–{last}{more}. To see them: {call} with offset {first} and limit "
     "{limit} …]"
 )
-EXCEPT_FAILURES = " except lines that report failures"
 _POINTER_TOKENS = 80
 """Tokens reserved for the note on how to read the omitted part."""
 
@@ -179,7 +174,10 @@ def clipped(text: str, room: int, full: FullText) -> str:
     if fits(text, room):
         return text
     spans = kept_spans(text, room - _POINTER_TOKENS)
-    marks = [_omitted_lines(text, gap, full) for gap in gaps(spans)]
+    marks = []
+    for gap in gaps(spans):
+        first, last = _lines_of(text, gap, full)
+        marks.append(f"[… {first}–{last} …]")
     return joined(text, spans, [_pointer(text, spans, full), *marks[1:]])
 
 
@@ -192,12 +190,10 @@ def _pointer(text: str, spans: Sequence[Span], full: FullText) -> str:
     is_part = (start > 0 and text[start - 1] != "\n") or text[end - 1] != "\n"
     if first == last and is_part:
         begin = start - (text.rfind("\n", 0, start) + 1)
-        return PART_OF_LINE.format(
-            size=size,
-            line=first,
-            path=shlex.quote(full.path),
-            first=begin + 1,
-            last=begin + 4000,
+        return (
+            f"[… {size} of line {first} left out. To see them: `bash` sed -n "
+            f"{first}p {shlex.quote(full.path)} | cut -c {begin + 1}-{begin + 4000} "
+            "…]"
         )
     lines = last - first + 1
     left_out = lines - sum(text.count("\n", *span) for span in spans[1:-1])
@@ -206,15 +202,10 @@ def _pointer(text: str, spans: Sequence[Span], full: FullText) -> str:
         size=size,
         first=first,
         last=last,
-        more="" if len(spans) == 2 else EXCEPT_FAILURES,
+        more="" if len(spans) == 2 else " except lines that report failures",
         call=full.by or f"`read` {full.path}",
         limit=lines,
     )
-
-
-def _omitted_lines(text: str, gap: Span, full: FullText) -> str:
-    first, last = _lines_of(text, gap, full)
-    return f"[… {first}–{last} …]"
 
 
 def _lines_of(text: str, span: Span, full: FullText) -> tuple[int, int]:

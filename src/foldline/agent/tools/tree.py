@@ -14,7 +14,6 @@ from pathspec import GitIgnoreSpec
 from foldline.files import is_there, read_regular
 
 TOO_MANY_STARS = "it has too many `*` wildcards"
-TOO_MANY_ALTERNATIVES = "it has too many alternatives in braces"
 SLOW = re.compile(r"(\*+[^*/]+){4}|\*{3}|(\*\*/.*){6}")
 """Matches patterns whose regular expression could take hours for a single long name."""
 _MOST_CHOICES = 256
@@ -63,7 +62,7 @@ def _choices(pattern: str) -> list[str]:
             end = current[braces.end() :]
             pending.extend(start + part + end for part in braces[1].split(","))
         if len(choices) + len(pending) > _MOST_CHOICES:
-            raise ValueError(TOO_MANY_ALTERNATIVES)
+            raise ValueError("it has too many alternatives in braces")
     return choices
 
 

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -36,7 +36,7 @@ from .base import (
     fitted,
 )
 from .html import markdown_of
-from .images import image_part
+from .images import image_outcome
 from .text import decoded, is_binary, is_wide, line_count
 
 if TYPE_CHECKING:
@@ -45,18 +45,12 @@ if TYPE_CHECKING:
 NO_SUCH_HOST = (
     "The address of {host} could not be found: check the host name and the network."
 )
-NO_REDIRECT_URL = "{url} redirects to an invalid URL: {target}."
-LONG_URL = "The URL has more than {most:,} characters and was not fetched."
-INVALID_URL = "{url} is not a valid URL."
 OTHER_SCHEME = "{url} is not a URL that begins with https:// or http://."
-HAS_USER = "The URL was not fetched, because its user name or password would be recorded in the history."
 TOO_MANY_REDIRECTS = "{url} redirects more than {most} times."
-NOT_FETCHED = "{url} could not be fetched: {reason}."
 TOO_SLOW = "it took longer than {seconds} s"
 NO_ANSWER = "the server did not answer in time"
 OTHER_ENCODING = "the response uses a compression that was not requested"
 DAMAGED = "the response is damaged (not valid gzip)"
-BAD_CERTIFICATE = "its certificate is not valid ({reason})"
 A_PDF = (
     "{url} is a PDF ({size}) and was not shown: get it with `bash` and curl, then use a program such as "
     "pdftotext."
@@ -66,7 +60,6 @@ NO_TEXT = (
     "for its format."
 )
 AS_MARKDOWN = "HTML as Markdown"
-PART_READ = "; only the first {most} of {size} were read"
 PART_FETCHED = "only the first {size} were fetched"
 REDIRECTS = "{url} redirects to {target}: fetch this URL if you want its content."
 NOT_PUBLIC = "{host} is not a public host, and requests to it are not allowed."
@@ -113,7 +106,11 @@ class Location:
             return location_of(str(self.url.join(target)))
         except InvalidURL:
             shown = escaped_line(target)[:200]
-            raise ToolFailure(NO_REDIRECT_URL, url=self.url, target=shown) from None
+            raise ToolFailure(
+                "{url} redirects to an invalid URL: {target}.",
+                url=self.url,
+                target=shown,
+            ) from None
 
 
 def location_of(text: str) -> Location:
@@ -126,17 +123,24 @@ def location_of(text: str) -> Location:
 
     shown = escaped_line(text)[:200]
     if len(text) > _LONGEST_URL:
-        raise ToolFailure(LONG_URL, most=_LONGEST_URL)
+        raise ToolFailure(
+            "The URL has more than {most:,} characters and was not fetched.",
+            most=_LONGEST_URL,
+        )
     try:
         url = URL(text.strip()).copy_with(fragment=None)
         host = url.raw_host.decode("ascii").rstrip(".").lower()
         port = url.port or _PORTS.get(url.scheme, 0)
     except (InvalidURL, ValueError):
-        raise ToolFailure(INVALID_URL, "no URL ✗", url=shown) from None
+        raise ToolFailure("{url} is not a valid URL.", "no URL ✗", url=shown) from None
     if url.scheme not in _PORTS or not host:
         raise ToolFailure(OTHER_SCHEME, "no URL ✗", url=shown)
     if url.userinfo:
-        raise ToolFailure(HAS_USER, brief="password ✗")
+        raise ToolFailure(
+            "The URL was not fetched, because its user name or password would be "
+            "recorded in the history.",
+            brief="password ✗",
+        )
     return Location(url, host, port)
 
 
@@ -312,7 +316,9 @@ def _proxy(location: Location, addresses: Sequence[str]) -> str | None:
 
 
 def _fetch_failure(location: Location, reason: str) -> ToolFailure:
-    return ToolFailure(NOT_FETCHED, url=location.url, reason=reason)
+    return ToolFailure(
+        "{url} could not be fetched: {reason}.", url=location.url, reason=reason
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -321,7 +327,7 @@ def _reason(error: Exception) -> str:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = cause.verify_message.rstrip(".")
-            return BAD_CERTIFICATE.format(reason=reason)
+            return f"its certificate is not valid ({reason})"
         if isinstance(cause, OSError) and cause.errno is not None:
             return os.strerror(cause.errno).lower()
         cause = cause.__cause__ or cause.__context__
@@ -342,8 +348,7 @@ _ENCODINGS = re.compile(
 """Matches Python's names of character encodings. Python's other codecs are not character encodings."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedText:
+class FetchedText(NamedTuple):
     """The text of a response, converted for the model."""
 
     text: str
@@ -376,7 +381,7 @@ async def text_of(response: FetchResponse) -> FetchedText:
         text = await markdown_of(html, str(response.location.url))
         note = AS_MARKDOWN
         if len(content) > _MOST_HTML:
-            note += PART_READ.format(most=sized(_MOST_HTML), size=size)
+            note += f"; only the first {sized(_MOST_HTML)} of {size} were read"
         return FetchedText(text, note)
     note = PART_FETCHED.format(size=size) if response.is_cut else ""
     return FetchedText(_text(content, response.content_type), note)
@@ -500,11 +505,9 @@ async def _outcome(response: FetchResponse, context: ToolContext) -> ToolOutcome
     url = escaped_line(str(response.location.url))
     if response.status >= _FAILED_STATUS:
         return await _error_outcome(response, url, context)
-    image = image_part(response.content, url)
+    image = image_outcome(response.content, url)
     if image is not None:
-        size = sized(len(response.content))
-        text = f"[{url}: {image.media_type}, {image.width} × {image.height}, {size}]"
-        return ToolOutcome(text, brief=f"image {size}", images=(image,))
+        return image
     page = await text_of(response)
     text, full = await _fitted_page(page, url, context)
     return ToolOutcome(

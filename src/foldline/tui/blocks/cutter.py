@@ -178,7 +178,7 @@ class Cutter:
             self._physical(line)
         *parts, self._partial = parts_of(partial)
         for part in parts:
-            self._take_clean(part)
+            self._physical(part)
         return self._take_done()
 
     def close(self) -> list[MarkdownPiece]:
@@ -211,14 +211,10 @@ class Cutter:
         return done
 
     def _physical(self, line: str) -> None:
-        *parts, last = parts_of(line)
-        for part in parts:
-            self._take_clean(part)
-        self._take_clean(last.removesuffix("\r"))
-
-    def _take_clean(self, line: str) -> None:
-        for part in clean(line).split("\n"):
-            self._take(part)
+        """Take a line of the text, which may be long and may contain control characters."""
+        for part in parts_of(line.removesuffix("\r")):
+            for clean_part in clean(part).split("\n"):
+                self._take(clean_part)
 
     # --- One line -------------------------------------------------------------------------------------
 
@@ -452,9 +448,3 @@ def _continues_table(inner: str) -> bool:
     """Whether a line is a row of the table above it."""
     begins = any(pattern.match(inner) for pattern in (*_BEGINNINGS, ITEM))
     return "|" in inner and not begins and indent_of(inner) < 4
-
-
-def pieces(text: str) -> list[MarkdownPiece]:
-    """Split a complete response into pieces."""
-    cutter = Cutter()
-    return cutter.feed(text) + cutter.close()

@@ -3,7 +3,6 @@
 A block is parsed into lines of styled text when it is drawn. HTML is not interpreted but shown as text.
 """
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from textual.strip import Strip
 
 from foldline.text.harmless import clean_line
-from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, Key
+from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block
 from foldline.tui.blocks.code import highlighted, highlighted_part
 from foldline.tui.blocks.cutter import (
     Code,
@@ -22,7 +21,6 @@ from foldline.tui.blocks.cutter import (
     MarkdownPiece,
     Prose,
     TableRows,
-    pieces,
 )
 from foldline.tui.look.cells import (
     Span,
@@ -161,15 +159,11 @@ def _fitted(natural_widths: Sequence[int], width: int) -> list[int]:
 
     No column becomes narrower than 3 cells.
     """
-    natural_widths = [max(wide, 1) for wide in natural_widths]
-    if sum(natural_widths) <= width:
-        return natural_widths
-    caps = range(4, max(natural_widths) + 1)
-    # The largest cap on the widths of columns at which all columns fit.
-    cap = 3 + bisect_right(
-        caps, width, key=lambda cap: sum(min(wide, cap) for wide in natural_widths)
-    )
-    widths = [min(wide, cap) for wide in natural_widths]
+    cap = max(width, 3) + 1
+    widths = [max(wide, 1) for wide in natural_widths]
+    while sum(widths) > width and cap > 3:
+        cap -= 1
+        widths = [min(wide, cap) for wide in widths]
     spare = width - sum(widths)
     for at, wide in enumerate(natural_widths):
         if spare > 0 and wide > widths[at]:
@@ -394,18 +388,10 @@ def markdown_blocks(
 ) -> list[MarkdownBlock]:
     """Convert a complete response to blocks.
 
-    The blocks have the keys (entry_index, first_piece), (entry_index, first_piece + 1) … `gap` is the number
-    of blank lines above the first block. The text need not be sanitised, because that is done here.
+    The arguments are those of `StreamingMarkdown`. The text need not be sanitised, because that is done here.
     """
-    return [
-        block_of(
-            piece,
-            (entry_index, first_piece + number),
-            indent,
-            gap if number == 0 else 0,
-        )
-        for number, piece in enumerate(pieces(text))
-    ]
+    stream = StreamingMarkdown(entry_index, first_piece, indent=indent, gap=gap)
+    return stream.finish(text)
 
 
 def agreement_lines(text: str, width: int) -> list[Line]:
@@ -439,24 +425,11 @@ def _letters(text: str) -> Counter[str]:
     return Counter(filter(str.isalnum, text.casefold()))
 
 
-def block_of(piece: MarkdownPiece, key: Key, indent: int, gap: int) -> MarkdownBlock:
-    """Convert a piece to a block.
-
-    If the piece itself has no gap, `gap` is the number of blank lines above the block.
-    """
-    return MarkdownBlock(
-        key,
-        piece.content,
-        indent=indent + piece.indent,
-        gap=int(piece.gap) or gap,
-    )
-
-
 class StreamingMarkdown:
     """Converts the deltas of one response to blocks.
 
-    The final blocks are the same as those returned by `markdown_blocks`. Show the changed blocks with
-    `view.replace_from(blocks[0].key, blocks)`.
+    The blocks have the keys (entry_index, first_piece), (entry_index, first_piece + 1) … Show the changed
+    blocks with `view.replace_from(blocks[0].key, blocks)`.
     """
 
     def __init__(
@@ -467,58 +440,45 @@ class StreamingMarkdown:
         indent: int = 0,
         gap: int = 1,
     ) -> None:
+        """Begin a response.
+
+        Args:
+            indent: The indent of all blocks, in cells.
+            gap: The number of blank lines above the first block.
+        """
         self._entry = entry_index
-        self._first = first_piece
+        self._next_piece = first_piece
         self._indent = indent
         self._gap = gap
         self._cutter = Cutter()
-        self._finished = 0
-        """Number of finished blocks."""
-        self._open: list[MarkdownBlock] = []
-        """The blocks of the unfinished last part, usually one."""
 
     def feed(self, delta: str) -> list[MarkdownBlock]:
-        """Add text, and return the changed blocks.
+        """Add text, and return the changed blocks: those it completes, and the unfinished ones.
 
         The time depends on the length of the unfinished last part, not of the entire response.
         """
-        return self._changed(self._cutter.feed(delta), self._cutter.open())
+        finished = self._take(self._cutter.feed(delta))
+        return finished + self._blocks(self._cutter.open())
 
-    def finish(self) -> list[MarkdownBlock]:
-        """End the response, and return its last blocks."""
-        return self._changed(self._cutter.close(), [])
+    def finish(self, delta: str = "") -> list[MarkdownBlock]:
+        """End the response after `delta`, and return its last blocks."""
+        return self._take(self._cutter.feed(delta) + self._cutter.close())
 
-    def _changed(
-        self, finished: list[MarkdownPiece], unfinished: list[MarkdownPiece]
-    ) -> list[MarkdownBlock]:
-        """Return the changed blocks, without those at the start that are already shown."""
-        shown = self._open
-        blocks = [
-            self._block(at, piece) for at, piece in enumerate([*finished, *unfinished])
+    def _take(self, finished: list[MarkdownPiece]) -> list[MarkdownBlock]:
+        """Convert finished pieces. The blocks that follow are numbered after them."""
+        blocks = self._blocks(finished)
+        self._next_piece += len(blocks)
+        if blocks:
+            self._gap = 0
+        return blocks
+
+    def _blocks(self, pieces: list[MarkdownPiece]) -> list[MarkdownBlock]:
+        return [
+            MarkdownBlock(
+                (self._entry, number),
+                piece.content,
+                indent=self._indent + piece.indent,
+                gap=int(piece.gap) or (self._gap if number == self._next_piece else 0),
+            )
+            for number, piece in enumerate(pieces, self._next_piece)
         ]
-        self._finished += len(finished)
-        self._open = blocks[len(finished) :]
-        same = 0
-        while same < min(len(blocks), len(shown)) and blocks[same] is shown[same]:
-            same += 1
-        if same == len(blocks) < len(shown):
-            same = max(same - 1, 0)  # so that the blocks after it are removed
-        return blocks[same:]
-
-    def _block(self, at: int, piece: MarkdownPiece) -> MarkdownBlock:
-        """Convert the piece at this position after the finished blocks.
-
-        If the piece has not changed, its previous block is returned.
-        """
-        number = self._finished + at
-        gap = 0 if number else self._gap
-        block = block_of(piece, (self._entry, self._first + number), self._indent, gap)
-        if at < len(self._open):
-            before = self._open[at]
-            if (before.content, before.indent, before.gap) == (
-                block.content,
-                block.indent,
-                block.gap,
-            ):
-                return before
-        return block

@@ -5,44 +5,34 @@ not part of a block's cached strips, so that one `refresh()` is enough when a co
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final, TypeGuard
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
 from textual.message import Message
-from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
 
-from foldline.tui.blocks.block import (
-    MIN_WIDTH,
-    Block,
-    BlockBatch,
-    BlockList,
-    Key,
-    StripCache,
-)
-from foldline.tui.blocks.viewport import LinePosition, Viewport
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.scroll import BlockScroll
 from foldline.tui.look.cells import Spans, to_strip
 from foldline.tui.look.styles import (
-    Themed,
-    ThinBar,
     cursor_row,
     faded,
     selected_text,
     with_matches,
     with_selection,
 )
-from foldline.tui.look.textual_private import SizedScrollView
 
 _LINE_BITS: Final = 20
 """Number of bits used for the line in a selection offset, (character, index << 20 | line).
 
 These offsets do not depend on estimated heights.
 """
+
+_WHOLE_LINE: Final = (0, -1)
+"""The span that Textual returns for a line that is selected completely."""
 
 Gutter = Callable[[Key, int], Spans]
 """Returns the gutter of a line as styled text.
@@ -71,21 +61,9 @@ class KeyMessage(ViewMessage):
         self.key = key
 
 
-class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False):
-    """A list of blocks with a gutter, a cursor, search and mouse selection.
+class BlockView(BlockScroll, can_focus=True, inherit_bindings=False):
+    """A list of blocks with a gutter, a cursor, search and mouse selection."""
 
-    Positions are keys. The top line stays in place when other blocks change. The view follows the end only
-    while the last line is visible.
-    """
-
-    DEFAULT_CSS = """
-    BlockView {
-        overflow-x: hidden;
-        overflow-y: scroll;
-        scrollbar-gutter: stable;
-        scrollbar-size-vertical: 1;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "cursor(-1)", "Up", show=False),
         Binding("down,j", "cursor(1)", "Down", show=False),
@@ -108,9 +86,6 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
     class BelowChanged(ViewMessage):
         """The number of unseen lines at the end has changed."""
 
-    new_below: var[int] = var(0, init=False)
-    """Number of lines added below the visible lines while the view was not following the end."""
-
     def __init__(
         self,
         blocks: Iterable[Block] = (),
@@ -131,196 +106,13 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
             margin: The number of blank cells on the right.
             follow: Whether to start at the end and follow it, rather than at the top.
         """
-        super().__init__(id=id)
+        super().__init__(gutter_width, margin, follow, id)
         self._gutter = gutter
-        self._gutter_width = gutter_width
         self._faded = faded
-        self._margin = margin
-        self._drawn = StripCache()
-        self.rendered = 0
-        """Total number of block renderings so far. Used only by tests."""
-        self._blocks = BlockList(lambda block: block.gap + len(self._strips(block)))
-        self._viewport = Viewport(self._blocks, follow)
-        self._placing = False
-        self._laid_out: tuple[int, int] = (0, 0)
         self._cursor: Key | None = None
         self._counterpart: Key | None = None
         self._needle: re.Pattern[str] | None = None
         self.set_blocks(blocks)
-
-    def on_mount(self) -> None:
-        self.show_scrollbars()
-        self.vertical_scrollbar.renderer = ThinBar  # type: ignore[misc]  # as Textual documents it
-
-    def on_unmount(self) -> None:
-        """Remove all blocks, so that they are freed even if the screen is not garbage collected.
-
-        Screens are exempt from garbage collection (`uncollected`).
-        """
-        self._drawn.clear()
-        self._blocks.replace_all(())
-
-    # --- The blocks -----------------------------------------------------------------------------------
-
-    @property
-    def count(self) -> int:
-        """Number of blocks."""
-        return len(self._blocks)
-
-    @property
-    def follow(self) -> bool:
-        """Whether the view is following the end."""
-        return self._viewport.follow
-
-    @property
-    def top(self) -> tuple[Key, int] | None:
-        """The key of the block in the top row, and which of the block's lines is in that row."""
-        index, line = self._viewport.top
-        if index >= len(self._blocks):
-            return None
-        return self._blocks[index].key, line
-
-    def index_of(self, key: Key | None) -> int | None:
-        """Return the index of the block with this key.
-
-        Returns None if there is no such block.
-        """
-        return self._blocks.find(key)
-
-    def holds(self, key: Key | None) -> TypeGuard[Key]:
-        """Whether there is a block with this key."""
-        return self._blocks.find(key) is not None
-
-    def in_sight(self, key: Key) -> bool:
-        """Whether any of this block's lines is on the screen."""
-        return self._row_of_key(key) is not None
-
-    def block(self, key: Key) -> Block | None:
-        """Return the block with this key.
-
-        Returns None if there is no such block.
-        """
-        index = self._blocks.find(key)
-        return None if index is None else self._blocks[index]
-
-    def block_at(self, index: int) -> Block:
-        """Return the block at this index.
-
-        Raises:
-            IndexError: There is no such block.
-        """
-        return self._blocks[index]
-
-    def new_batch(self) -> BlockBatch:
-        """Create an empty batch with the width of this view."""
-        return BlockBatch(self._blocks.width)
-
-    def set_blocks(self, blocks: Iterable[Block] | BlockBatch) -> None:
-        """Replace all blocks.
-
-        The top line and the cursor stay on their blocks, or move to the nearest remaining block.
-        """
-        self._viewport.replace_all(
-            blocks if isinstance(blocks, BlockBatch) else list(blocks)
-        )
-        self._place()
-        self.refresh()
-        self._keep_cursor()
-        self._ensure_cursor()
-
-    def set_blocks_around(
-        self, key: Key | None, blocks: Iterable[Block] | BlockBatch
-    ) -> None:
-        """Replace all blocks.
-
-        If the block with this key is visible, it stays on the same row.
-        """
-        row = self._row_of_key(key)
-        self.set_blocks(blocks)
-        index = self._blocks.find(key)
-        if index is not None and row is not None:
-            self._show_at(index, row)
-
-    def _show_at(self, index: int, row: int) -> None:
-        self._viewport.show(index, row)
-        self._place()
-        self.refresh()
-
-    def append(self, *blocks: Block) -> None:
-        """Add blocks at the end."""
-        self._splice(len(self._blocks), len(self._blocks), blocks, follow=True)
-
-    def replace_from(self, key: Key, blocks: Sequence[Block]) -> None:
-        """Replace the block with this key and all blocks after it. Used for streaming.
-
-        If there is no such block, the blocks are appended.
-        """
-        index = self._blocks.find(key)
-        start = len(self._blocks) if index is None else index
-        self._splice(start, len(self._blocks), blocks, follow=True)
-
-    def replace(self, key: Key, block: Block, *, follow: bool = False) -> None:
-        """Replace one block.
-
-        The top line stays in place, unless `follow` is set and the view is following the end.
-
-        Raises:
-            KeyError: The key is unknown.
-        """
-        index = self._index(key)
-        self._splice(index, index + 1, (block,), follow=follow)
-
-    def insert_before(self, key: Key, *blocks: Block) -> None:
-        """Insert blocks above the block with this key, which stays on the same row.
-
-        Raises:
-            KeyError: The key is unknown.
-        """
-        index = self._index(key)
-        row = self._row_of(index)
-        self._splice(index, index, blocks, follow=False)
-        if row is not None and row > 0:
-            self._show_at(index + len(blocks), row)
-
-    def remove_blocks(self, keys: Iterable[Key]) -> None:
-        """Remove blocks. Unknown keys are ignored."""
-        positions = map(self._blocks.find, keys)
-        indices = sorted(index for index in positions if index is not None)
-        while indices:  # remove runs of adjacent blocks, starting from the last
-            stop = indices.pop() + 1
-            start = stop - 1
-            while indices and indices[-1] == start - 1:
-                start = indices.pop()
-            self._splice(start, stop, (), follow=False)
-
-    def _index(self, key: Key) -> int:
-        index = self._blocks.find(key)
-        if index is None:
-            raise KeyError(key)
-        return index
-
-    def _splice(
-        self,
-        start: int,
-        stop: int,
-        blocks: Sequence[Block],
-        *,
-        follow: bool,
-    ) -> None:
-        before = self._viewport.top
-        self._viewport.splice(start, stop, blocks, follow)
-        self._place()
-        if self._viewport.top != before or start <= before[0]:
-            self.refresh()
-        else:  # lines above the first changed block have not moved: repaint only the lines from there on
-            row = self._blocks.heights.offset(start) - self._viewport.position
-            width, height = self.size
-            if row < height:
-                self.refresh(Region(0, row, width, height - row))
-        self._keep_cursor()
-        self._ensure_cursor()
-
-    # --- Style and layout -----------------------------------------------------------------------------
 
     def set_gutter(self, gutter: Gutter | None, faded: Faded | None = None) -> None:
         """Change the gutter, and which blocks are muted.
@@ -331,129 +123,9 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         self._faded = faded
         self.refresh()
 
-    def _restyle(self) -> None:
-        before = self.roles
-        super()._restyle()
-        if self.roles != before:
-            self.lay_out()
-
-    def _place(self) -> None:
-        """Pass the viewport's size and position on to Textual."""
-        if not self.is_mounted:
-            return
-        port = self._viewport
-        self._placing = True
-        try:
-            size = Size(self.container_size.width, port.virtual_height)
-            if size != self.virtual_size:
-                # Set without a new layout of the screen, because this widget's size does not depend on it.
-                self.set_reactive(Widget.virtual_size, size)
-                self.vertical_scrollbar.window_virtual_size = size.height
-            self.scroll_y = self.scroll_target_y = port.position
-        finally:
-            self._placing = False
-        self.new_below = port.new_below
-
-    def sized(self) -> None:
-        if self._laid_out != self._content_size():
-            self.lay_out()
-
-    def _content_size(self) -> tuple[int, int]:
-        width, height = self.container_size
-        return max(width - self.scrollbar_size_vertical, 0), max(
-            height - self.scrollbar_size_horizontal, 0
-        )
-
-    def lay_out(self) -> None:
-        """Redraw everything after a change of size, theme or calibration.
-
-        The top line stays in place.
-        """
-        width, height = self._content_size()
-        self._laid_out = width, height
-        self._drawn.clear()
-        self._viewport.resize(self._body_width(), height if width else 0)
-        self._place()
-        self.refresh()
+    def blocks_changed(self) -> None:
+        self._keep_cursor()
         self._ensure_cursor()
-
-    # --- Scrolling ------------------------------------------------------------------------------------
-
-    def scroll_lines(self, lines: int) -> None:
-        """Scroll down by this many lines, or up if the number is negative."""
-        self._viewport.scroll_by(lines)
-        self._place()
-
-    def scroll_pages(self, pages: int) -> None:
-        """Scroll down by this many pages, or up if the number is negative.
-
-        A page is one line less than the screen's height.
-        """
-        self.scroll_lines(pages * max(self._viewport.height - 1, 1))
-
-    def follow_end(self) -> None:
-        """Show the last line, and start following the end."""
-        self._viewport.to_end()
-        self._place()
-
-    def fill(self) -> None:
-        """Scroll back if there are blank rows below the last line.
-
-        Otherwise, the few visible rows of a list would look like a complete, short list.
-        """
-        self._viewport.fill()
-        self._place()
-
-    def scroll_to_line(self, key: Key, line: int) -> None:
-        """Scroll a line of a block to the top row.
-
-        If `line` is beyond the end of the block, it refers to a line of a block further down.
-        """
-        index = self._blocks.find(key)
-        if index is not None and self._viewport.height:
-            self._viewport.show(index)
-            self._viewport.scroll_by(line)
-            self._place()
-
-    def scroll_to_key(self, key: Key, only_if_hidden: bool = True) -> None:
-        """Scroll as little as possible to make a block visible.
-
-        If `only_if_hidden` is not set, scroll the block to the top row.
-        """
-        index = self._blocks.find(key)
-        if index is None or not self._viewport.height:
-            return
-        port = self._viewport
-        top, line = port.top
-        row = self._row_of(index)
-        if (
-            not only_if_hidden
-            or index < top
-            or (index == top and line > self._blocks[index].gap)
-        ):
-            port.show(index)
-        elif row is None:
-            port.show(index, max(port.height - self._blocks.measure(index), 0))
-        else:
-            hidden_lines = row + self._blocks.measure(index) - port.height
-            if hidden_lines > 0:
-                port.scroll_by(min(hidden_lines, row))  # keep its first line visible
-        self._place()
-
-    def scroll_to(self, *args: object, **options: object) -> None:
-        """Scroll without animation, because an animation would measure all lines in between."""
-        options["animate"] = False
-        super().scroll_to(*args, **options)  # type: ignore[arg-type]
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Adopt a scroll position set by the mouse wheel, the scrollbar or Textual."""
-        super().watch_scroll_y(old_value, new_value)
-        if (
-            not (self._placing or self.sizing)
-            and round(new_value) != self._viewport.position
-        ):
-            self._viewport.scroll_to(round(new_value))
-            self._place()
 
     # --- The cursor -----------------------------------------------------------------------------------
 
@@ -642,51 +314,6 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
 
     # --- Drawing --------------------------------------------------------------------------------------
 
-    def _gutter_cells(self, wide: bool) -> int:
-        """Return the width of the gutter, in cells.
-
-        For a wide line, this is only the width of the cursor's column.
-        """
-        return min(self._gutter_width, 1) if wide else self._gutter_width
-
-    def _body_width(self, wide: bool = False) -> int:
-        return max(
-            self._laid_out[0] - self._gutter_cells(wide) - self._margin, MIN_WIDTH
-        )
-
-    def _strips(self, block: Block) -> Sequence[Strip]:
-        strips = self._drawn.get(block)
-        if strips is None:
-            self.rendered += 1
-            strips = block.render(self._body_width(block.wide), self.roles)
-            self._drawn.put(block, strips)
-        return strips
-
-    def _place_at(self, row: int) -> LinePosition | None:
-        """Return the position of the line at this row of the screen.
-
-        Returns None if there is no line.
-        """
-        line = self._viewport.position + row
-        if not 0 <= line < self._blocks.heights.total:
-            return None
-        return self._blocks.heights.locate(line)
-
-    def _row_of(self, index: int) -> int | None:
-        """Return the row of a block's first line.
-
-        The number is negative if the line is above the screen. Returns None if no line of the block is
-        visible.
-        """
-        if index < self._viewport.top[0]:
-            return None
-        row = self._blocks.heights.offset(index) - self._viewport.position
-        return row if row < self._viewport.height else None
-
-    def _row_of_key(self, key: Key | None) -> int | None:
-        index = self._blocks.find(key)
-        return None if index is None else self._row_of(index)
-
     def _line(self, block: Block, line: int, mark: str = "") -> Strip:
         """Draw the gutter and one line of a block, with `mark` in the cursor's column."""
         strips = self._strips(block)
@@ -740,14 +367,6 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
             strip = with_selection(strip, *span, self.roles["reverse"])
         return strip.apply_style(self.rich_style).apply_offsets(0, at)
 
-    def _repaint(self, *keys: Key | None) -> None:
-        """Repaint the blocks with these keys, if they are visible."""
-        for key in keys:
-            index = self._blocks.find(key)
-            if index is not None and (row := self._row_of(index)) is not None:
-                height = self._blocks.heights[index] + min(row, 0)
-                self.refresh(Region(0, max(row, 0), self.size.width, height))
-
     # --- Search and selection -------------------------------------------------------------------------
 
     def set_search(self, text: str) -> None:
@@ -788,32 +407,25 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         """
         if not len(self._blocks):
             return None
-        last = (len(self._blocks) << _LINE_BITS) - 1
-        first, start = 0, 0
-        if selection.start:
-            first, start = selection.start.y, selection.start.x
-        final, stop = last, -1
-        if selection.end:
-            final, stop = min(selection.end.y, last), selection.end.x
+        last = len(self._blocks) - 1
+        first = selection.start.y >> _LINE_BITS if selection.start else 0
+        final = selection.end.y >> _LINE_BITS if selection.end else last
         parts: list[str] = []
-        for index in range(first >> _LINE_BITS, (final >> _LINE_BITS) + 1):
-            block = self._blocks[index]
-            low, high = index << _LINE_BITS, (index + 1) << _LINE_BITS
-            if (
-                first <= low + block.gap
-                and (first < low or not start)
-                and final >= high - 1
-            ):
-                parts += [""] * block.gap + [block.text()]
-                continue
-            for at in range(
-                max(first, low),
-                min(final + 1, low + block.gap + len(self._strips(block))),
-            ):
-                line = self._line(block, at - low)
-                parts.append(
-                    selected_text(
-                        line, start if at == first else 0, stop if at == final else -1
-                    )
-                )
+        for index in range(first, min(final, last) + 1):
+            parts += self._selected_parts(index, selection)
         return "\n".join(parts), "\n"
+
+    def _selected_parts(self, index: int, selection: Selection) -> Iterator[str]:
+        """Yield the selected text of a block."""
+        block = self._blocks[index]
+        start = index << _LINE_BITS
+        end = start + (1 << _LINE_BITS) - 1
+        ends = (selection.get_span(start + block.gap), selection.get_span(end))
+        if ends == (_WHOLE_LINE, _WHOLE_LINE):
+            yield from [""] * block.gap
+            yield block.text()
+            return
+        for line in range(block.gap + len(self._strips(block))):
+            span = selection.get_span(start + line)
+            if span is not None:
+                yield selected_text(self._line(block, line), *span)

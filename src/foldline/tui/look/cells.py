@@ -44,30 +44,28 @@ def fit(text: str, width: int) -> int:
 
 def cut_right(text: str, width: int) -> str:
     """Shorten prose to `width` cells, with `…` at its end."""
-    if cell_len(text) <= width:
-        return text
-    if width <= 0:
-        return ""
-    return text[: fit(text, width - 1)].rstrip() + "…"
+    return text_of(shorten([(text, "")], width))
 
 
 def cut_left(text: str, width: int) -> str:
     """Shorten a path to `width` cells, with `…` at its start: `…/name.py`."""
-    if cell_len(text) <= width:
-        return text
-    if width <= 0:
-        return ""
+    return text_of(shorten([(text, "")], width, "left"))
+
+
+def _left_out(text: str, width: int) -> int:
+    """Return how many characters of a path are left out at its start.
+
+    The rest has at most `width` cells and, if possible, begins with `/`.
+    """
     graphemes, cells_left = split_graphemes(text)
     start = 0
     for _, stop, cells in graphemes:
-        if cells_left <= width - 1:
+        if cells_left <= width:
             break
         cells_left -= cells
         start = stop
     slash = text.find("/", start)
-    if 0 <= slash < len(text) - 1:
-        start = slash
-    return "…" + text[start:]
+    return slash if 0 <= slash < len(text) - 1 else start
 
 
 _LEAST_PATH = 8
@@ -213,15 +211,10 @@ def shorten(spans: Sequence[Span], width: int, side: Side = "right") -> list[Spa
     if width <= 0:
         return []
     if side == "left":
-        characters = len(cut_left(text, width)) - 1
-        return [
-            ("…", spans[0][1]),
-            *slice_spans(spans, len(text) - characters, len(text)),
-        ]
-    return [
-        *slice_spans(spans, 0, len(cut_right(text, width)) - 1),
-        ("…", spans[-1][1]),
-    ]
+        start = _left_out(text, width - 1)
+        return [("…", spans[0][1]), *slice_spans(spans, start, len(text))]
+    stop = len(text[: fit(text, width - 1)].rstrip())
+    return [*slice_spans(spans, 0, stop), ("…", spans[-1][1])]
 
 
 def crop(spans: Sequence[Span], width: int) -> list[Span]:

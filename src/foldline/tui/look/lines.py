@@ -284,9 +284,6 @@ LEAST = (40, 10)
 """Minimum number of columns and rows of a usable terminal."""
 
 
-TOO_SMALL = "Too small: needs {columns}x{rows}"
-
-
 class TooSmall(LinesWidget):
     """The message shown if the terminal is too small."""
 
@@ -300,7 +297,7 @@ class TooSmall(LinesWidget):
 
     def lines(self, width: int) -> list[list[Span]]:
         columns, rows = LEAST
-        return [crop([(TOO_SMALL.format(columns=columns, rows=rows), "text")], width)]
+        return [crop([(f"Too small: needs {columns}x{rows}", "text")], width)]
 
 
 def fits(size: Size) -> bool:

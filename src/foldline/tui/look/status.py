@@ -87,9 +87,7 @@ RETRYING = "Trying again in "
 DRAFTED_AHEAD = "Next compaction drafted"
 DRAFTING_AHEAD = "Drafting the next compaction"
 STARTING_SERVERS = "Starting tool servers"
-AFTER_COMPACTING = "again, after compacting"
 CACHE_EXPIRED = "cache expired: {size} to read again"
-WAITS_FOR_USER = "waits for you"
 WAITING_FOR_DRAFT = "waiting for the draft"
 NEWS_SECONDS = 10.0
 """How long, in seconds, news takes precedence in the status row."""
@@ -262,7 +260,7 @@ def _proposal(proposal: "ProposalReady") -> list[RowPiece]:
         words += f" · {proposal.state}"
     parts = [
         RowPiece((("◆ ", "accent"), (words, "text"))),
-        _then(WAITS_FOR_USER, 2),
+        _then("waits for you", 2),
     ]
     if proposal.facts:
         lost = f"{proposal.lost} of {proposal.facts} facts lost"
@@ -301,14 +299,7 @@ def _ahead(ahead: DraftedAhead, size: int, now: float) -> list[RowPiece]:
         ]
     parts = [RowPiece(((f"{_spin(now)} ", "accent"), (DRAFTING_AHEAD, "text")))]
     if ahead.drafted:
-        parts.append(
-            piece(
-                f" · {numbers.tokens(ahead.drafted)} tokens",
-                "muted",
-                rank=3,
-                gap=0,
-            )
-        )
+        parts.append(_then(f"{numbers.tokens(ahead.drafted)} tokens", 3, "muted"))
     return [*parts, _since(ahead.since, now)]
 
 
@@ -346,14 +337,7 @@ def retry_pieces(retry: RetryWait, now: float) -> list[RowPiece]:
     spin: Span = (f"{_spin(now)} ", "accent")
     parts = [RowPiece((spin, (RETRYING, "text"), (f"{seconds} s", "altered")))]
     if retry.attempts:
-        parts.append(
-            piece(
-                f" · {retry.attempt} of {retry.attempts}",
-                "muted",
-                rank=3,
-                gap=0,
-            )
-        )
+        parts.append(_then(f"{retry.attempt} of {retry.attempts}", 3, "muted"))
     parts.append(RowPiece(((reason, "text"),), rank=4, cut="right", least=16))
     if status:
         parts.append(piece(f"({status}", "text", rank=5, gap=1))
@@ -375,7 +359,9 @@ def _running(state: ChatState, now: float) -> list[RowPiece]:
         case Stepping(since=since) as step:
             is_reading = step.phase == "waiting" and step.read is not None
             verb = f"Reading {step.read} %" if is_reading else step.phase.capitalize()
-            subject = AFTER_COMPACTING if step.retry else clean_line(step.model)
+            subject = (
+                "again, after compacting" if step.retry else clean_line(step.model)
+            )
         case RunningTool(since=since) if state.awaited:
             verb = "Working"
             subject = subagents_words(state.awaited)
@@ -412,7 +398,7 @@ def subagents_words(running: "Sequence[SubagentProgress]") -> str:
 
 
 def _since(since: float, now: float) -> RowPiece:
-    return piece(f" · {numbers.elapsed(now - since)}", "muted", gap=0)
+    return _then(numbers.elapsed(now - since), 0, "muted")
 
 
 def _compacting(layer: Compacting, spin: Span, now: float) -> list[RowPiece]:
@@ -423,25 +409,19 @@ def _compacting(layer: Compacting, spin: Span, now: float) -> list[RowPiece]:
     words = clean_line(rung_words(layer.rung))
     parts = [
         RowPiece((spin, ("Compacting", "text"))),
-        piece(f" · {layer.reason}", "muted", rank=2, gap=0),
+        _then(layer.reason, 2, "muted"),
         _since(layer.since, now),
     ]
     if words:
-        parts.append(RowPiece(((" · ", "muted"), (words, "altered")), gap=0))
+        parts.append(_then(words, 0, "altered"))
     if stage := _stage(layer):
         parts.append(piece(stage, "text", rank=3))
     if layer.entries and layer.rung in _SUMMARISE:
         entries = many(layer.entries, "entry", "entries")
-        parts.append(piece(f" · {entries} → 1 summary", "muted", rank=4, gap=0))
+        parts.append(_then(f"{entries} → 1 summary", 4, "muted"))
     if words and layer.detail:
-        parts.append(
-            RowPiece(
-                ((clean_line(layer.detail), "muted"),),
-                rank=5,
-                cut="right",
-                least=24,
-            )
-        )
+        detail = ((clean_line(layer.detail), "muted"),)
+        parts.append(RowPiece(detail, rank=5, cut="right", least=24))
     return parts
 
 

@@ -1,11 +1,11 @@
 """Colour roles as Rich styles, overlays on drawn lines, and the scrollbar."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final
 
+from rich.cells import cell_len
 from rich.color import Color as RichColor
 from rich.segment import Segment, Segments
 from rich.style import Style
@@ -153,12 +153,11 @@ _DEFAULT: Final = RichColor.default()
 
 def cursor_row(strip: Strip, style: Style) -> Strip:
     """Draw a line in one style, in reverse video. Bold and the actions of clicks are kept."""
-    return _recolored(
-        strip,
-        lambda own: (
-            style if own is None else style + Style(bold=own.bold, meta=own.meta)
-        ),
-    )
+    segments = []
+    for text, own, _ in strip:
+        kept = Style() if own is None else Style(bold=own.bold, meta=own.meta)
+        segments.append(Segment(text, style + kept))
+    return Strip(segments, strip.cell_length)
 
 
 def faded(strip: Strip, style: Style) -> Strip:
@@ -166,30 +165,22 @@ def faded(strip: Strip, style: Style) -> Strip:
 
     Bold and italic are kept.
     """
-    color = style.color
-    if color is None:
-        return strip
-    fade = Style(color=color)
-    return _recolored(strip, lambda own: (own or fade) + fade)
-
-
-def _recolored(strip: Strip, look: Callable[[Style | None], Style]) -> Strip:
-    """Change the style of a line."""
-    segments = [Segment(text, look(own)) for text, own, _ in strip]
-    return Strip(segments, strip.cell_length)
+    return _restyled(strip, Style(color=style.color))
 
 
 def with_matches(
     strip: Strip, needle: re.Pattern[str], style: Style, start: int
 ) -> Strip:
     """Draw all matches at or after character `start` in `style`."""
-    spans = [match.span() for match in needle.finditer(strip.text, start) if match[0]]
-    return _restyled(strip, spans, style) if spans else strip
+    for match in needle.finditer(strip.text, start):
+        strip = with_selection(strip, *match.span(), style)
+    return strip
 
 
 def with_selection(strip: Strip, start: int, stop: int, style: Style) -> Strip:
     """Draw the characters from `start` up to `stop` in `style`. A `stop` of -1 means the end of the line."""
-    return _restyled(strip, [(start, len(strip.text) if stop < 0 else stop)], style)
+    before, middle, after = _parts(strip, start, stop)
+    return Strip.join([before, _restyled(middle, style), after])
 
 
 def selected_text(strip: Strip, start: int, stop: int) -> str:
@@ -197,33 +188,24 @@ def selected_text(strip: Strip, start: int, stop: int) -> str:
 
     A `stop` of -1 means the end of the line.
     """
-    text, position = "", 0
-    for segment in strip:
-        end = position + len(segment.text)
-        low = max(start, position)
-        high = end if stop < 0 else min(stop, end)
-        if low < high and not (segment.style and segment.style.meta.get("deco")):
-            text += segment.text[low - position : high - position]
-        position = end
-    return text.rstrip()
+    _, middle, _ = _parts(strip, start, stop)
+    shown = [
+        text for text, style, _ in middle if style is None or not style.meta.get("deco")
+    ]
+    return "".join(shown).rstrip()
 
 
-def _restyled(strip: Strip, spans: Sequence[tuple[int, int]], style: Style) -> Strip:
-    """Add a style to character ranges."""
-    edges = [edge for span in spans for edge in span]
-    segments: list[Segment] = []
-    position = 0
-    for text, own, _ in strip:
-        cuts = {
-            0,
-            len(text),
-            *(min(max(edge - position, 0), len(text)) for edge in edges),
-        }
-        for low, high in pairwise(sorted(cuts)):
-            inside = any(start <= position + low < stop for start, stop in spans)
-            added = (own or Style()) + style if inside else own
-            segments.append(Segment(text[low:high], added))
-        position += len(text)
+def _parts(strip: Strip, start: int, stop: int) -> tuple[Strip, Strip, Strip]:
+    """Split a line before the characters at `start` and `stop`."""
+    text = strip.text
+    first = cell_len(text[:start])
+    end = strip.cell_length if stop < 0 else cell_len(text[:stop])
+    return strip.crop(0, first), strip.crop(first, end), strip.crop(end)
+
+
+def _restyled(strip: Strip, style: Style) -> Strip:
+    """Add a style to a line."""
+    segments = Segment.apply_style(strip, post_style=style)
     return Strip(segments, strip.cell_length)
 
 

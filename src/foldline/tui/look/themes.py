@@ -3,8 +3,8 @@
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -38,19 +38,16 @@ _NEAR_BLACK: Final = "#1f2328"
 """Colours used in place of the terminal's own foreground on a painted background."""
 FOR_LIGHT = "For light terminals; yours is dark."
 FOR_DARK = "For dark terminals; yours is light."
-BROKEN = "The theme {path} {fault}"
-UNREADABLE = "The theme {path} cannot be read: {error}. Fix or delete the file."
 UNKNOWN_KEY = (
-    "has an unknown key {key!r}; allowed: dark, description, background and [roles]."
+    "it has an unknown key {key!r}; allowed: dark, description, background and [roles]"
 )
-NOT_A_BOOLEAN = "sets dark = {value!r}; allowed: true or false."
-NO_ROLES = "needs a table [roles] with a colour for each of {roles}."
-WRONG_ROLE = "has {problem}; the roles are {roles}."
-WRONG_BACKGROUND = "has the background {value!r}; use #rrggbb."
-NOT_TEXT = "sets the role {role} to {value!r}; use a colour in quotes."
+NOT_A_BOOLEAN = "it sets dark = {value!r}; allowed: true or false"
+NO_ROLES = "it needs a table [roles] with a colour for each of {roles}"
+WRONG_ROLE = "it has {problem}; the roles are {roles}"
+WRONG_BACKGROUND = "it has the background {value!r}; use #rrggbb"
 WRONG_COLOUR = (
-    "sets the role {role} to {value!r}; use #rrggbb, default, "
-    "or a terminal colour such as bright_blue."
+    "it sets the role {role} to {value!r}; use '#rrggbb', 'default', "
+    "or a terminal colour such as 'bright_blue'"
 )
 _DARK_COLOURS: Final = frozenset({0, 1, 2, 3, 4, 5, 6, 8})
 """Values of the background in COLORFGBG that rxvt and its successors treat as dark."""
@@ -94,8 +91,8 @@ def load_themes(
     }
     themes[AUTO] = automatic(themes.values(), dark=dark, few_colours=few_colours)
     for path in _files(user_folder):
-        if not isinstance(theme := _read(path), str):
-            themes[theme.name] = theme
+        with suppress(ThemeFault):
+            themes[path.stem] = _read(path)
     return tuple(themes.values())
 
 
@@ -128,11 +125,13 @@ def theme_faults(user_folder: Path | None) -> dict[str, str]:
 
     The messages are keyed by theme name.
     """
-    return {
-        path.stem: fault
-        for path in _files(user_folder)
-        if isinstance(fault := _read(path), str)
-    }
+    faults = {}
+    for path in _files(user_folder):
+        try:
+            _read(path)
+        except ThemeFault as fault:
+            faults[path.stem] = str(fault)
+    return faults
 
 
 def automatic(
@@ -190,61 +189,53 @@ def read_theme(path: Path) -> RoleTheme:
     Raises:
         FoldlineError: The file is broken.
     """
-    theme = _read(path)
-    if isinstance(theme, str):
+    try:
+        return _read(path)
+    except ThemeFault as fault:
         # Imported here because it needs pydantic, and themes are loaded before the first paint.
         from foldline.protocol import FoldlineError
 
-        raise FoldlineError(theme)
-    return theme
+        raise FoldlineError(str(fault)) from None
 
 
-class _Fault(Exception):
-    """A broken theme file.
-
-    The error's message completes the sentence `The theme PATH …`.
-    """
+class ThemeFault(Exception):
+    """A broken theme file. The error's message is for the user."""
 
 
-def _read(path: Path) -> RoleTheme | str:
-    """Read a theme file, or return the error if it is broken.
-
-    The error is a message for the user.
-    """
+def _read(path: Path) -> RoleTheme:
     try:
-        stat = path.stat()
-        return _read_once(path, stat.st_mtime_ns, stat.st_size)
-    except _Fault as fault:
-        return BROKEN.format(path=path, fault=fault)
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or not TOML
-        return UNREADABLE.format(path=path, error=error)
+        return _theme_in(path)
+    except (OSError, ValueError) as error:
+        raise ThemeFault(
+            f"The theme {path} cannot be read: {error}. Fix or delete the file."
+        ) from None
 
 
-@lru_cache(maxsize=1_024)
-def _read_once(path: Path, changed: int, size: int) -> RoleTheme:
+def _theme_in(path: Path) -> RoleTheme:
     """Read a theme file.
 
-    Cached until its modification time or size changes.
+    Raises:
+        OSError, ValueError: The file cannot be read, is not UTF-8, is not TOML, or has a wrong value.
     """
     data = tomllib.loads(path.read_text("utf-8"))
     unknown = [key for key in data if key not in _KEYS]
     if unknown:
-        raise _Fault(UNKNOWN_KEY.format(key=unknown[0]))
+        raise ValueError(UNKNOWN_KEY.format(key=unknown[0]))
     dark = data.get("dark", True)
     roles = data.get("roles")
     if not isinstance(dark, bool):
-        raise _Fault(NOT_A_BOOLEAN.format(value=dark))
+        raise ValueError(NOT_A_BOOLEAN.format(value=dark))
     if not isinstance(roles, dict):
-        raise _Fault(NO_ROLES.format(roles=", ".join(ROLES)))
+        raise ValueError(NO_ROLES.format(roles=", ".join(ROLES)))
     wrong = [f"an unknown role {role!r}" for role in roles if role not in ROLES]
     wrong += [f"no role {role!r}" for role in ROLES if role not in roles | _OPTIONAL]
     if wrong:
-        raise _Fault(WRONG_ROLE.format(problem=wrong[0], roles=", ".join(ROLES)))
+        raise ValueError(WRONG_ROLE.format(problem=wrong[0], roles=", ".join(ROLES)))
     colors = {role: _color(role, value) for role, value in roles.items()}
     colors = {role: colors[default] for role, default in _OPTIONAL.items()} | colors
     background = str(data.get("background", ""))
     if background and not _HEX.fullmatch(background):
-        raise _Fault(WRONG_BACKGROUND.format(value=background))
+        raise ValueError(WRONG_BACKGROUND.format(value=background))
     return _theme(path.stem, dark, colors, str(data.get("description", "")), background)
 
 
@@ -258,16 +249,13 @@ def _color(role: str, value: object) -> str:
 
     The file has `#rrggbb`, `default`, or one of the terminal's 16 colours.
     """
-    if not isinstance(value, str):
-        raise _Fault(NOT_TEXT.format(role=role, value=value))
+    text = str(value)
     # For an unknown name, Textual searches for similar names, which takes 1 ms per colour.
-    for spelled in (value,) if value.startswith("#") else (f"ansi_{value}", value):
-        try:
+    for spelled in (text,) if text.startswith("#") else (f"ansi_{text}", text):
+        with suppress(ColorParseError):
             Color.parse(spelled)
-        except ColorParseError:
-            continue
-        return spelled
-    raise _Fault(WRONG_COLOUR.format(role=role, value=value))
+            return spelled
+    raise ValueError(WRONG_COLOUR.format(role=role, value=value))
 
 
 def _theme(

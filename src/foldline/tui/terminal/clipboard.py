@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from foldline.protocol import ImagePart
 
 NO_PICTURE: Final = "The clipboard does not contain a picture."
-LONG_TEXT: Final = "some terminals accept no more than 56 kB"
-CANNOT_FETCH: Final = "Foldline cannot read pictures from the clipboard: {reason}."
 NO_ANSWER: Final = "{program} did not return the picture within {seconds:.0f} s."
-NOT_STARTED: Final = "{program} could not be started: {error}."
 _MOST: Final = 74_994
 """Maximum number of Base64 characters that xterm accepts at once.
 
@@ -37,7 +34,7 @@ def copy(app: App[Any], text: str) -> str:
     app.copy_to_clipboard(text)
     size = len(base64.b64encode(text.encode("utf-8", "replace")))
     if size > _MOST and not os.environ.get("TMUX"):
-        return LONG_TEXT
+        return "some terminals accept no more than 56 kB"
     return ""
 
 
@@ -92,7 +89,10 @@ def clipboard_picture(
 
     command = fetching_command(environ, platform)
     if command is None:
-        raise FoldlineError(CANNOT_FETCH, reason=_missing(environ, platform))
+        raise FoldlineError(
+            "Foldline cannot read pictures from the clipboard: {reason}.",
+            reason=_missing(environ, platform),
+        )
     picture = image_part(_fetched(command), "The picture in the clipboard")
     if picture is None:
         raise FoldlineError(NO_PICTURE)
@@ -156,6 +156,6 @@ def _fetched(command: Sequence[str]) -> bytes:
             raise FoldlineError(sentence) from None
         except OSError as error:
             reason = error.strerror or error
-            sentence = NOT_STARTED.format(program=command[0], error=reason)
+            sentence = f"{command[0]} could not be started: {reason}."
             raise FoldlineError(sentence) from None
         return file.read_bytes() if file.exists() else process.stdout

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 NOT_DECODED: Final = "it is damaged, or its format is not supported"
-TOO_LARGE: Final = "it is too large ({width}×{height} pixels)"
 _FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP")
 _MOST: Final = 50_000_000
 """Maximum number of pixels of an image.
@@ -78,7 +77,7 @@ def unpacked(data: str) -> "Image":
             return image.convert("RGB")
     except Exception as error:  # decoders can raise any exception for untrusted data
         raise ValueError(NOT_DECODED) from error
-    raise ValueError(TOO_LARGE.format(width=image.width, height=image.height))
+    raise ValueError(f"it is too large ({image.width}×{image.height} pixels)")
 
 
 def fitted(

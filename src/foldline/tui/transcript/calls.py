@@ -58,7 +58,6 @@ class CallRow:
     key: Key
     number: int
     """Index of the call among all calls in the same response."""
-    call_id: str
     name: str
     title: str
     result: int | None = None
@@ -183,8 +182,8 @@ class CallBook:
 
     def __init__(self) -> None:
         self._calls: dict[Key, CallRow] = {}
-        self._by_id: dict[str, Key] = {}
-        """The key of the newest call with each id."""
+        self._by_id: dict[str, CallRow] = {}
+        """The newest call with each id."""
         self._by_result: dict[int, Key] = {}
 
     def get(self, key: Key) -> CallRow | None:
@@ -205,8 +204,8 @@ class CallBook:
             key = (message.index, CALL_PIECE + number)
             name = tool_name(part.name)
             title = call_title(part)
-            self._calls[key] = CallRow(key, number, part.call_id, name, title)
-            self._by_id[part.call_id] = key
+            call = CallRow(key, number, name, title)
+            self._calls[key] = self._by_id[part.call_id] = call
 
     def answer(self, result: ToolResultMessage) -> Key | None:
         """Add a result, and return the key of its call.
@@ -225,30 +224,28 @@ class CallBook:
 
         Returns None if the call is unknown.
         """
-        key = self._by_id.get(child.call_id)
-        if key is not None:
-            call = self._calls[key]
-            call.child = child
-            call.title = clean_line(child.title) or call.title
-        return key
+        call = self._by_id.get(child.call_id)
+        if call is None:
+            return None
+        call.child = child
+        call.title = clean_line(child.title) or call.title
+        return call.key
 
     def of_child(self, child: Subagent) -> Key | None:
         """Return the key of the call that started this subagent.
 
         Returns None if the call is unknown.
         """
-        key = self._by_id.get(child.call_id)
-        return key if key is not None and self._calls[key].child == child else None
+        call = self._by_id.get(child.call_id)
+        return call.key if call is not None and call.child == child else None
 
     def running(self, call_id: str) -> CallRow | None:
         """Return the running call with this id.
 
         Returns None if the call is unknown or already has a result.
         """
-        key = self._by_id.get(call_id)
-        if key is None or self._calls[key].result is not None:
-            return None
-        return self._calls[key]
+        call = self._by_id.get(call_id)
+        return call if call is not None and call.result is None else None
 
     def of_result(self, index: int) -> Key | None:
         """Return the key of the call that has this result.

@@ -1,8 +1,4 @@
-"""Shows appended entries and the streamed response in the transcript's view.
-
-The blocks of a streamed response already have the index of its future entry, so that no block moves when the
-entry is appended.
-"""
+"""Shows appended entries and the streamed response in the transcript's view."""
 
 import time
 from bisect import bisect_left, insort
@@ -26,10 +22,11 @@ from foldline.protocol import (
     UserMessage,
 )
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.markdown import StreamingMarkdown
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.look.cells import Spans
+from foldline.tui.look.fates import GONE, GUTTER_SIGNS, gutter_sign
 from foldline.tui.transcript import calls, rows
-from foldline.tui.transcript.calls import INDENT, CallBook
+from foldline.tui.transcript.calls import CallBook
 from foldline.tui.transcript.children import Children
 from foldline.tui.transcript.details import (
     Copied,
@@ -43,15 +40,13 @@ from foldline.tui.transcript.rows import (
     AT_A_TIME,
     AT_FIRST,
     THOUGHT,
-    TranscriptGutter,
     first_of_newest,
     gap_below,
     spaced,
-    thought_row,
 )
+from foldline.tui.transcript.streamed import StreamedAnswer
 from foldline.view.outline import Entries
 from foldline.view.projection import Projection
-from foldline.view.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from foldline.protocol.events import SubagentProgress
@@ -59,151 +54,12 @@ if TYPE_CHECKING:
 _OUTPUT_SIZE = 8_000
 """Maximum number of characters kept of a running command's output. Older output is dropped."""
 
-_THOUGHT_TAIL = 4_000
-"""Number of characters of an expanded thought that stay visible while it is being streamed."""
 _ENTRIES = 32
 """Number of entries to read before yielding to the event loop."""
-ANSWER_SO_FAR = "the answer so far"
 WAITING = "waiting"
 """Text in the result column of a call whose subagent is waiting, because too many are running."""
 _WORTH_IT = 0.02
 """The displayed token counts are updated if the calibration has changed by at least this fraction."""
-
-
-class StreamedAnswer:
-    """A response that is being streamed."""
-
-    def __init__(
-        self,
-        index: int,
-        gap: int,
-        clock: Callable[[], float],
-        scale: float,
-    ) -> None:
-        """Create a response without text.
-
-        Args:
-            index: The index of the response's future entry.
-            gap: The number of blank lines above the response.
-            clock: Returns the time in seconds.
-            scale: The calibration factor for estimated tokens.
-        """
-        self.index = index
-        self.shown = False
-        """Whether any part of the response has been drawn."""
-        self._gap = gap
-        self._clock = clock
-        self._scale = scale
-        self._thought_tail = ""
-        self._thought_tokens = 0
-        self._thought_opened = False
-        self._thought_changed = False
-        self._began: float | None = None
-        self._ended: float | None = None
-        self._text: list[str] = []
-        self._drawn_text: list[str] = []
-        self._markdown: StreamingMarkdown | None = None
-
-    def think(self, text: str) -> None:
-        if self._began is None:
-            self._began = self._clock()
-        self._thought_tokens += estimate_tokens(text)
-        self._thought_changed = True
-        self._thought_tail += text
-        if len(self._thought_tail) > 2 * _THOUGHT_TAIL:
-            # Cut at a space, and rarely, because each cut moves the line breaks.
-            self._thought_tail = self._thought_tail[-_THOUGHT_TAIL:].partition(" ")[2]
-
-    def write(self, text: str) -> None:
-        if self._ended is None:
-            self._ended = self._clock()
-        self._text.append(text)
-
-    @property
-    def thought_for(self) -> float | None:
-        """Thinking time of the response so far, in seconds.
-
-        None if the model has not been thinking.
-        """
-        if self._began is None:
-            return None
-        end = self._clock() if self._ended is None else self._ended
-        return end - self._began
-
-    def move(self, index: int, gap: int) -> None:
-        """Change the response's index and gap.
-
-        The next `show` draws the whole response again.
-        """
-        self.index = index
-        self._gap = gap
-        self.shown = False
-        self._markdown = None
-        self._thought_changed = True
-        self._text = [*self._drawn_text, *self._text]
-        self._drawn_text = []
-
-    def show(self, view: BlockView) -> None:
-        """Draw the text added since this was last called."""
-        if self._thought_changed and self._thought_tail.strip():
-            self._show_thought(view)
-        if self._text:
-            self._show_text(view)
-
-    def open_thought(self, view: BlockView, opened: bool) -> None:
-        """Expand or collapse the thought."""
-        self._thought_opened = opened
-        self._show_thought(view)
-
-    def _show_thought(self, view: BlockView) -> None:
-        self._thought_changed = False
-        row = thought_row(
-            self.index,
-            round(self._thought_tokens * self._scale),
-            self.thought_for,
-            self._thought_tail if self._thought_opened else None,
-            gap=self._gap,
-        )
-        if view.holds(row.key):
-            view.replace(row.key, row, follow=True)
-        else:
-            view.append(row)
-        self.shown = True
-
-    def finish(self, view: BlockView, text: str) -> Sequence[Block] | None:
-        """Draw the final text, and return its blocks.
-
-        Returns None if the final text differs from the streamed text.
-        """
-        self.show(view)
-        if self._markdown is None or "".join(self._drawn_text) != text:
-            return None
-        _put(view, self._markdown.finish())
-        first = view.index_of((self.index, rows.TEXT_PIECE))
-        if first is None:
-            return []
-        return list(map(view.block_at, range(first, view.count)))
-
-    def _show_text(self, view: BlockView) -> None:
-        if self._markdown is None:
-            gap = 1 if self._thought_tokens else self._gap
-            self._markdown = StreamingMarkdown(
-                self.index,
-                rows.TEXT_PIECE,
-                indent=INDENT,
-                gap=gap,
-            )
-        delta, self._text = "".join(self._text), []
-        self._drawn_text.append(delta)
-        blocks = self._markdown.feed(delta)
-        self.shown = self.shown or bool(blocks)
-        _put(view, blocks)
-
-
-def _put(view: BlockView, blocks: Sequence[Block]) -> None:
-    """Draw the changed blocks at the end of the view."""
-    if blocks:
-        view.replace_from(blocks[0].key, blocks)
 
 
 class ChatTranscript:
@@ -226,7 +82,6 @@ class ChatTranscript:
         self.calls = CallBook()
         self.children = Children(projection)
         self.openings = Openings(view, projection, self.calls, self.children)
-        self._gutter = TranscriptGutter(view, projection, self.entry_of)
         self.earlier = 0
         """Number of earlier entries that have not been loaded."""
         self._stale_outputs: set[str] = set()
@@ -234,6 +89,8 @@ class ChatTranscript:
         self._streamed: StreamedAnswer | None = None
         self._shell: calls.Running | None = None
         self._planned: int | None = None
+        self._cut: Key | None = None
+        """The first block of the part that is kept verbatim."""
         self._shown_undoable = 0
         self._scale = self.projection.meter.scale
 
@@ -288,7 +145,7 @@ class ChatTranscript:
 
     def show(self, blocks: Sequence[Block]) -> None:
         """Show the blocks of a history, and the gutter."""
-        self._view.set_gutter(self._gutter.gutter, self._gutter.faded)
+        self._view.set_gutter(self.gutter, self.faded)
         self._view.set_blocks(blocks)
         self._shown_undoable = self.projection.undoable or 0
         self._find_cut()
@@ -450,7 +307,7 @@ class ChatTranscript:
             return None
         if key[0] > self.projection.last_index:
             texts = (part.text() for part in self._blocks_of(key[0]) if part.key[1] > 0)
-            return Copied("\n\n".join(texts), ANSWER_SO_FAR)
+            return Copied("\n\n".join(texts), "the answer so far")
         return copied(block, self.calls.get(key), self.projection, again=again)
 
     def words_at(self, key: Key) -> str:
@@ -613,6 +470,30 @@ class ChatTranscript:
 
     # --- gutter --------------------------------------------------------------------------------------
 
+    def gutter(self, key: Key, line: int) -> Spans:
+        """Return the gutter of a line, which shows the state of its entry in the model's view."""
+        at = self._view.index_of(key)
+        if at is None:
+            return ()
+        block = self._view.block_at(at)
+        if line < block.gap and at:
+            key = self._view.block_at(at - 1).key  # the gap belongs to the block above
+        elif key == self._cut and line == block.gap:
+            return ((" ", ""), ("┣", "accent"), (" ", ""))
+        index = self.entry_of(key)
+        if index > self.projection.last_index:  # still streaming
+            sign = GUTTER_SIGNS["whole"]
+        else:
+            sign = gutter_sign(self.projection.fate(index).kind)
+        return ((" ", ""), sign, (" ", ""))
+
+    def faded(self, key: Key) -> bool:
+        """Whether the model's view no longer contains the entry, or contains only a summary of it."""
+        index = self.entry_of(key)
+        if index > self.projection.last_index:
+            return False
+        return self.projection.fate(index).kind in GONE
+
     def plan_cut(self, index: int | None) -> None:
         """Mark the cut of the compaction in progress.
 
@@ -627,7 +508,7 @@ class ChatTranscript:
 
         If no compaction is planned, use the last compaction.
         """
-        self._gutter.cut = None
+        self._cut = None
         index = self._planned
         compactions = self.projection.compactions()
         if index is None and compactions:
@@ -636,7 +517,7 @@ class ChatTranscript:
             return
         first = self._first_of(index)
         if first < self._view.count:
-            self._gutter.cut = self._view.block_at(first).key
+            self._cut = self._view.block_at(first).key
 
 
 def _is_user_action(entry: Entry) -> bool:

@@ -15,7 +15,7 @@ from rich.ansi import AnsiDecoder
 from rich.style import Style
 from rich.text import Text
 
-from foldline.agent.tools.files import unified_diff
+from foldline.agent.tools.diffs import unified_diff
 from foldline.agent.tools.images import pixels_of
 from foldline.agent.tools.text import printed
 from foldline.json_text import parse_json
@@ -34,7 +34,6 @@ from foldline.tui.transcript.keys import key_name
 from foldline.view.projection import Projection
 
 NO_OUTPUT: Final = "(no output)"
-NO_ARGUMENTS: Final = "(no arguments)"
 MORE_CHARACTERS: Final = "… {count:,} more characters"
 FULL_OUTPUT: Final = "full output: {file}"
 EXPAND: Final = "{key} to expand"
@@ -45,7 +44,6 @@ LINE_LENGTH: Final = 2_000
 _MOST_JSON: Final = 200_000
 """Maximum number of characters of JSON that are formatted. This takes a few milliseconds."""
 
-_SGR: Final = re.compile(r"\x1b\[([0-9;:]*)m")
 _OTHER: Final = re.compile(
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-ln-~]"  # CSI except SGR: cursor movement, erasing
     r"|\x1b\][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links
@@ -147,7 +145,8 @@ def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
     """
     decoder = AnsiDecoder()
     for line in lines:
-        line = _last_state(line)
+        # Show what a terminal would show: the text after the last carriage return.
+        line = line.removesuffix("\r").rpartition("\r")[2]
         decoded = decoder.decode_line(_OTHER.sub("", line[:length]))
         decoded.expand_tabs(TAB)
         spans = list(_spans_of(decoded, style))
@@ -155,17 +154,6 @@ def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
             more = MORE_CHARACTERS.format(count=len(line) - length)
             spans.append((more, "muted italic"))
         yield tuple(spans)
-
-
-def plain_output(text: str) -> str:
-    """Return an output's text without control sequences and overwritten text."""
-    lines = "\n".join(map(_last_state, text.split("\n")))
-    return _SGR.sub("", _OTHER.sub("", lines))
-
-
-def _last_state(line: str) -> str:
-    """Return the part of a line after the last carriage return."""
-    return line.removesuffix("\r").rpartition("\r")[2]
 
 
 def _spans_of(line: Text, base: str) -> Iterator[Span]:
@@ -278,7 +266,7 @@ def call_body(
         if result.details.full_output:
             file = FULL_OUTPUT.format(file=clean_line(result.details.full_output))
             parts.append(TextBlock(key, file, "muted italic"))
-    parts = parts or [TextBlock(key, NO_ARGUMENTS, "muted italic")]
+    parts = parts or [TextBlock(key, "(no arguments)", "muted italic")]
     return Body(StackBlock(key, tuple(parts)), has_more)
 
 
@@ -305,7 +293,12 @@ def live_tail(key: Key, output: str) -> Block | None:
 
 def as_printed(output: str) -> str:
     """Return the last part of a running command's output, as a terminal would show it."""
-    return printed(output[-_TAIL_CHARACTERS:].encode("utf-8", "replace"))
+    return plain_output(output[-_TAIL_CHARACTERS:])
+
+
+def plain_output(text: str) -> str:
+    """Return an output's text without control sequences and overwritten text."""
+    return printed(text.encode("utf-8", "replace"))
 
 
 def _changed(

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _PAUSE: Final = 0.1
 """Seconds to wait after the last typed letter before searching."""
 NOTHING_TO_COPY: Final = "Nothing to copy here"
-NO_PICTURE: Final = "No picture here"
 NO_SEARCH_YET: Final = "Press {key} to search first"
 NO_MATCH: Final = "No match for “{needle}” in this transcript"
 NO_MATCH_IN_LOADED: Final = NO_MATCH + "; {earlier:,} earlier entries are not loaded"
@@ -83,10 +82,9 @@ class Search:
         The current match is the last match at or above `near`, or otherwise the first match below it. The
         reason is that users at the end of a long session usually look for earlier text.
         """
-        if not places:
-            return replace(self, places=(), at=None, done=True)
         above = len(places) if near is None else bisect_right(places, near)
-        return replace(self, places=places, at=max(above - 1, 0), done=True)
+        at = max(above - 1, 0) if places else None
+        return replace(self, places=places, at=at, done=True)
 
     def step(self, step: int) -> "Search":
         """Return the search, moved to the next (1) or previous (-1) match.
@@ -337,16 +335,13 @@ class ReadingPane(Vertical):
         if place is None or not self._prompts:
             return
         top, line = place
+        at = bisect_right(self._prompts, top)
         if step < 0:
             # If the top prompt is partly hidden, it counts as the previous one.
-            above = (bisect_right if line > 0 else bisect_left)(self._prompts, top)
-            self.view.scroll_to_key(
-                self._prompts[max(above - 1, 0)], only_if_hidden=False
-            )
-            return
-        after = bisect_right(self._prompts, top)
-        if after < len(self._prompts):
-            self.view.scroll_to_key(self._prompts[after], only_if_hidden=False)
+            above = at if line > 0 else bisect_left(self._prompts, top)
+            at = max(above - 1, 0)
+        if at < len(self._prompts):
+            self.view.scroll_to_key(self._prompts[at], only_if_hidden=False)
         else:
             self.view.follow_end()
 
@@ -492,7 +487,7 @@ class ReadingPane(Vertical):
     def _show_pictures(self) -> None:
         key = self.view.cursor
         if key is None or self.source is None or not self.source.pictures(key):
-            self._remark(NO_PICTURE)
+            self._remark("No picture here")
         else:
             self.post_message(self.PicturesWanted(self.source.pictures(key)))
 

@@ -1,6 +1,6 @@
 """The chat's blocks for history entries and thoughts, and the gutter."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -34,9 +34,7 @@ from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.markdown import markdown_blocks
 from foldline.tui.blocks.plain import RowBlock, RuleBlock, StackBlock, TextBlock
-from foldline.tui.blocks.view import BlockView
-from foldline.tui.look.cells import Span, Spans, cut_right
-from foldline.tui.look.fates import GONE, GUTTER_SIGNS, gutter_sign
+from foldline.tui.look.cells import Span, cut_right
 from foldline.tui.prompting.attachments import named_pictures
 from foldline.tui.transcript.calls import (
     CALL_PIECE,
@@ -52,7 +50,6 @@ from foldline.view.projection import Projection
 CANCELLED: Final = "cancelled here"
 EMPTY: Final = "! the model's answer was empty; /retry asks again"
 CUT_OFF: Final = "! cut off at the model's output limit; ask for the rest"
-REPEATED: Final = "! stopped, because the answer repeated itself"
 FILTERED: Final = "! stopped by the provider's content filter"
 NO_SUMMARY: Final = "No summary was written: {scope}. The history has everything, and /undo restores it."
 EXPANDED_COMMAND: Final = "and the expanded command"
@@ -121,19 +118,17 @@ def _ending(message: AssistantMessage) -> str:
 
     Failed requests are left out, because they have their own entries.
     """
-    match message.stop_reason:
-        case "cancelled":
-            return CANCELLED
-        case "length":
-            return CUT_OFF
-        case "repeated":
-            return REPEATED
-        case "filtered":
-            return FILTERED
-        case "error":
-            return ""
-        case _:
-            return "" if message.text.strip() or message.calls else EMPTY
+    is_empty = not (message.text.strip() or message.calls)
+    return _ENDINGS.get(message.stop_reason or "", EMPTY if is_empty else "")
+
+
+_ENDINGS: Final = {
+    "cancelled": CANCELLED,
+    "length": CUT_OFF,
+    "repeated": "! stopped, because the answer repeated itself",
+    "filtered": FILTERED,
+    "error": "",
+}
 
 
 def is_call(block: Block) -> bool:
@@ -331,46 +326,6 @@ def _failed(key: Key, sentence: str) -> TextBlock:
 def _time(at: datetime | None) -> tuple[tuple[str, str], ...]:
     """Return the local time of day as styled text."""
     return () if at is None else ((f"{at.astimezone():%H:%M}", "muted"),)
-
-
-class TranscriptGutter:
-    """The gutter of the transcript, which shows each entry's state in the model's view.
-
-    The state is read from the projection when a line is drawn. `entry_of` returns the entry of a block; for a
-    tool call, this is the entry of its result.
-    """
-
-    def __init__(
-        self, view: BlockView, projection: Projection, entry_of: Callable[[Key], int]
-    ) -> None:
-        self._view = view
-        self._projection = projection
-        self._entry_of = entry_of
-        self.cut: Key | None = None
-        """The first block of the part that is kept verbatim."""
-
-    def gutter(self, key: Key, line: int) -> Spans:
-        at = self._view.index_of(key)
-        if at is None:
-            return ()
-        block = self._view.block_at(at)
-        if line < block.gap and at:
-            key = self._view.block_at(at - 1).key  # the gap belongs to the block above
-        elif key == self.cut and line == block.gap:
-            return ((" ", ""), ("┣", "accent"), (" ", ""))
-        index = self._entry_of(key)
-        if index > self._projection.last_index:  # still streaming
-            sign = GUTTER_SIGNS["whole"]
-        else:
-            sign = gutter_sign(self._projection.fate(index).kind)
-        return ((" ", ""), sign, (" ", ""))
-
-    def faded(self, key: Key) -> bool:
-        """Whether the model's view no longer contains the entry, or contains only a summary of it."""
-        index = self._entry_of(key)
-        if index > self._projection.last_index:
-            return False
-        return self._projection.fate(index).kind in GONE
 
 
 def gap_below(above: Block | None, block: Block | None) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from foldline.agent.tools.files import unified_diff
+from foldline.agent.tools.diffs import unified_diff
 from foldline.compaction import Proposal
 from foldline.compaction.summary_text import (
     CONSTRAINTS,
