@@ -152,8 +152,8 @@ async def test_a_rewind_skips_an_odd_path_and_restores_the_others(
         await append_checkpoint(
             agent.state.session, [FileImage(path=path, before="0" * 64, after=None)]
         )
-        changes = await file_changes(agent.state, NEW)
-        restored = await restore(agent.state, changes)
+        changes = await file_changes(agent.state.tools, NEW)
+        restored = await restore(agent.state.tools, changes)
         align_memory(agent.state, NEW)
     assert restored.done == ()
     assert [left for left, _ in restored.skipped] == [path]

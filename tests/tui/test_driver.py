@@ -62,7 +62,7 @@ async def test_a_prompt_that_needs_a_compaction_has_one_plan(
         parts = reply(FULL).parts
         while not running.agent.must_make_room(parts):
             await running.ask(FULL)
-        running.agent.state._plans.clear()
+        running.agent.state.compaction._plans.clear()
         calls.clear()
         await running.ask(FULL)
         assert len(running.agent.session.projection.all_compactions) == 1
@@ -75,14 +75,14 @@ async def test_schemas_are_weighed_once_for_each_change_of_the_tools(
     async with live(tmp_path / "shop", "hello", "again") as running:
         state = running.agent.state
         weighed = calls["spec_tokens"]
-        assert weighed == len(state.specs)
+        assert weighed == len(state.tools.specs)
         await running.ask("hi")
         await running.ask("more")
         assert calls["spec_tokens"] == weighed
-        before = state.overhead
-        state.tools = state.tools[1:]
-        assert state.overhead < before
-        assert calls["spec_tokens"] == weighed + len(state.specs)
+        before = state.budget.overhead
+        state.tools.all = state.tools.all[1:]
+        assert state.budget.overhead < before
+        assert calls["spec_tokens"] == weighed + len(state.tools.specs)
 
 
 @contextmanager

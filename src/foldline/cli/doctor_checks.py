@@ -316,7 +316,7 @@ async def _test_request(llm: LLM, settings: Settings) -> Finding:
         await llm.prepare()
         session = Session.create(Path.cwd())
         agent = Agent(session, llm=llm, budget=settings.budget_settings)
-        agent.state.check_window(sum(map(message_tokens, preamble)))
+        agent.state.budget.check_window(sum(map(message_tokens, preamble)))
         request = Request(messages=[question], tools=[])
         async with aclosing(llm.stream(request)) as chunks:
             async for chunk in chunks:

@@ -69,7 +69,7 @@ async def worked(
     """What was asked, and the results."""
     llm = PlayedLLM(tool_reply(*calls))
     agent = Agent(Session.create(folder), llm=llm, approvals=mode, sandbox=sandbox)
-    agent.state.sandbox.engine = engine
+    agent.state.permissions.sandbox.engine = engine
     asked = answer_all(agent, answer)
     await agent.prompt("go")
     results = [

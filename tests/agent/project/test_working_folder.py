@@ -53,8 +53,10 @@ async def test_every_tool_refuses_and_says_where_the_folder_went(
     now.parent.mkdir()
     folder.rename(now)
     await agent.prompt("second")
-    assert {result.text for result in results(agent)} == {agent.state.folder.trouble}
-    assert str(now) in agent.state.folder.trouble and all(
+    assert {result.text for result in results(agent)} == {
+        agent.state.tools.folder.trouble
+    }
+    assert str(now) in agent.state.tools.folder.trouble and all(
         result.is_error for result in results(agent)
     )
     assert not folder.exists() and sorted(path.name for path in now.iterdir()) == [
@@ -109,7 +111,7 @@ async def test_a_rewind_takes_no_file_of_a_moved_folder_for_missing(
         if point.prompt == "first"
     )
     outcome = await foresee(
-        agent.state, operations.Rewind(checkpoint=first, files=True)
+        agent.state.budget, operations.Rewind(checkpoint=first, files=True)
     )
     assert [change.kind for change in outcome.files] == ["unreadable"]
     back = operations.Rewind(checkpoint=first, files=True)
@@ -127,7 +129,7 @@ async def test_a_command_of_the_user_is_refused_with_the_same_sentence(
         agent.executor.submit(operations.RunShell(command="touch x"))
     )
     assert (
-        ended.error == agent.state.folder.trouble
+        ended.error == agent.state.tools.folder.trouble
         and not (tmp_path / "now" / "x").exists()
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.settings import api_keys
 from foldline.agent.settings.api_keys import (
     EXITED,
     NO_KEY_PRINTED,
@@ -21,7 +22,7 @@ from foldline.agent.settings.api_keys import (
     secret_variables,
 )
 from foldline.agent.settings.model_choice import provider_source
-from foldline.agent.settings.settings import api_keys, load_settings
+from foldline.agent.settings.settings import load_settings
 from foldline.agent.tools.process import environment
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError

@@ -294,7 +294,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
         found = answers[min(len(asked), len(answers)) - 1]
         return [(2, 1, 6, "", (address, port)) for address in found]
 
-    monkeypatch.setattr(fetch.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(hosts.socket, "getaddrinfo", getaddrinfo)
     return asked
 
 

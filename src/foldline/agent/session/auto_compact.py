@@ -18,7 +18,6 @@ from foldline.compaction import (
     ToolResultHidingCompaction,
     TruncateTurns,
     asks_model,
-    compaction_undone,
     kind_of,
     largest_items,
     no_request_since_compaction,
@@ -45,9 +44,12 @@ from foldline.protocol.events import Option
 from foldline.text.numbers import short_tokens
 from foldline.view.budget import Budget
 from foldline.view.items import ViewItem
+from foldline.view.projection import Projection
 from foldline.view.tokens import message_tokens
 
 from .compact import CompactionRequest, begin_draft, compact, drafts_ahead
+from .compaction_state import CompactionState
+from .context_budget import ContextBudget
 from .state import AgentState
 
 _MOST_EXTRA = 1.5
@@ -56,8 +58,6 @@ _MOST_EXTRA = 1.5
 This is a multiple of the planned size of the verbatim part. If the sum is larger, the draft is postponed.
 """
 
-AUTO_OFF = "Automatic compaction is off."
-UNDONE = "You undid the last compaction."
 TOO_LONG = (
     "the prompt is too long. Even with everything else compacted, the request would take about {size:,} of "
     "{window:,} tokens. Shorten the prompt, or put the text in a file and ask the model to read it."
@@ -72,37 +72,33 @@ NEXT_SIZE = "{reason} The next request takes about {size:,} of {window:,} tokens
 NextStep = Literal["send", "compact", "ask"]
 
 
-def next_step(state: AgentState, pending: int = 0) -> NextStep:
+def next_step(compaction: CompactionState, pending: int = 0) -> NextStep:
     """Return the action that is needed before the next request.
 
     Args:
         pending: estimated size, in tokens before calibration, of a prompt that is not in the history yet.
     """
-    budget = state.budget
-    size = _size_with(state, pending)
-    if auto_compact_blocker(state) is not None:
-        limit = budget.window
-        is_dismissed = state.dismissed_at is state.projection.newest_change
-        if state.mode != "off" and not is_dismissed and pause_reason(state.projection):
-            limit = budget.threshold
-        return "ask" if state.is_interactive and size >= limit else "send"
-    if tier_budget(state, pending) is not None:
+    limits = compaction.budget.limits
+    projection = compaction.session.projection
+    size = compaction.budget.size_with(pending)
+    if compaction.blocker is not None:
+        limit = limits.window
+        is_dismissed = compaction.dismissed_at is projection.newest_change
+        if compaction.mode != "off" and not is_dismissed and pause_reason(projection):
+            limit = limits.threshold
+        return "ask" if compaction.choices.interactive and size >= limit else "send"
+    if tier_budget(compaction, pending) is not None:
         return "compact"
-    if size < budget.threshold:
+    if size < limits.threshold:
         return "send"
-    if size < budget.window and no_request_since_compaction(state.projection):
+    if size < limits.window and no_request_since_compaction(projection):
         return "send"
-    if plans_by_cut(state.strategy) and state.plan("threshold") is None:
+    if plans_by_cut(compaction.strategy) and compaction.plan("threshold") is None:
         return "send"
     return "compact"
 
 
-def _size_with(state: AgentState, pending: int) -> int:
-    """Return the size of the next request in tokens, including a pending prompt."""
-    return state.size() + round(pending * state.scale)
-
-
-def tier_budget(state: AgentState, pending: int = 0) -> Budget | None:
+def tier_budget(compaction: CompactionState, pending: int = 0) -> Budget | None:
     """Return limits that keep the next request below a price tier.
 
     Args:
@@ -111,64 +107,53 @@ def tier_budget(state: AgentState, pending: int = 0) -> Budget | None:
     Returns:
         None if a compaction would not save money. See docs/design/budget.md.
     """
-    model = state.model_id
+    budget = compaction.budget
+    projection = compaction.session.projection
+    model = compaction.models.id
     price = price_of(model)
-    tier = state.tier
+    tier = budget.tier
     if price is None or tier is None:
         return None
-    budget = state.budget
-    size = _size_with(state, pending)
-    smallest = max(tier.above, budget.keep_recent_tokens + budget.max_summary_tokens)
-    if not smallest < size < budget.threshold or no_request_since_compaction(
-        state.projection
+    limits = budget.limits
+    size = budget.size_with(pending)
+    smallest = max(tier.above, limits.keep_recent_tokens + limits.max_summary_tokens)
+    if not smallest < size < limits.threshold or no_request_since_compaction(
+        projection
     ):
         return None
-    tier_limits = replace(budget, set_threshold=tier.above)
-    planned = state.plan("threshold", tier_limits)
+    tier_limits = replace(limits, set_threshold=tier.above)
+    planned = compaction.plan("threshold", tier_limits)
     if planned is None or planned.tokens_expected > tier.above:
         return None
-    request_sizes = [request.tokens for request in state.projection.meter.requests]
+    request_sizes = [request.tokens for request in projection.meter.requests]
     gain = tier_gain(
         size,
         planned.tokens_expected,
-        steps=steps_until_full(budget.threshold - size, request_sizes),
+        steps=steps_until_full(limits.threshold - size, request_sizes),
         factor=tier.input,
         cached=cached_price(model),
-        written=price.output_ratio * budget.max_summary_tokens / 2,
+        written=price.output_ratio * limits.max_summary_tokens / 2,
     )
     return tier_limits if gain > 0 else None
 
 
-def auto_compact_blocker(state: AgentState) -> str | None:
-    """Return a message explaining why compaction is not automatic now.
-
-    Returns None if it is automatic.
-    """
-    if state.mode == "off":
-        return AUTO_OFF
-    if paused := pause_reason(state.projection):
-        return paused
-    if compaction_undone(state.projection):
-        return UNDONE
-    return None
-
-
-def end_of_task_is_due(state: AgentState) -> bool:
+def end_of_task_is_due(compaction: CompactionState) -> bool:
     """Return whether to compact at the end of a task.
 
     Returns True if the window is nearly full and a compaction would free enough tokens, or if hiding tool
     results saves money even before that.
     """
-    if _was_declined(state):
+    if compaction.was_declined:
         return False
-    planned = state.plan("phase") if state.past_soft_mark else state.plan_early()
+    is_large = compaction.budget.past_soft_mark
+    planned = compaction.plan("phase") if is_large else compaction.plan_early()
     return (
         planned is not None
         and planned.tokens_expected <= WORTH_WHILE * planned.tokens_before
     )
 
 
-def too_long(state: AgentState, prompt: UserMessage) -> str:
+def too_long(budget: ContextBudget, prompt: UserMessage) -> str:
     """Return why no compaction can make room for a prompt, as a clause.
 
     Returns an empty string if a compaction might make room.
@@ -176,8 +161,9 @@ def too_long(state: AgentState, prompt: UserMessage) -> str:
     Uses the uncalibrated estimate, because calibrated estimates tend to be too high. If a prompt turns out to
     be too long only when it is sent, it stays in the history.
     """
-    size = state.projection.fixed + state.overhead + message_tokens(prompt)
-    window = state.budget.window
+    fixed = budget.session.projection.fixed + budget.overhead
+    size = fixed + message_tokens(prompt)
+    window = budget.limits.window
     if size < window:
         return ""
     return TOO_LONG.format(size=size, window=window)
@@ -205,26 +191,28 @@ class AutoCompact:
         """
         state = self._state
         with suppress(FoldlineError):  # A window that is too small is reported later.
-            refusal = too_long(state, prompt)
+            refusal = too_long(state.budget, prompt)
             if refusal:
                 return refusal
-            send_uncompacted = state.send_uncompacted
-            state.send_uncompacted = False
-            if send_uncompacted and state.fits([prompt]):
+            send_uncompacted = state.compaction.send_uncompacted
+            state.compaction.send_uncompacted = False
+            if send_uncompacted and state.budget.fits([prompt]):
                 return ""
-            pending = state.estimate(prompt)
-            if next_step(state, pending) == "send":
+            pending = state.budget.estimate(prompt)
+            if next_step(state.compaction, pending) == "send":
                 return ""
-            state.send_uncompacted = True
+            state.compaction.send_uncompacted = True
             refusal = await self._room_for(prompt, pending)
-            state.send_uncompacted = bool(refusal)
+            state.compaction.send_uncompacted = bool(refusal)
             return refusal
         return ""
 
     async def _room_for(self, prompt: UserMessage, pending: int) -> str:
         """Compact to make room for a prompt, and return the same values as `before_prompt`."""
         state = self._state
-        if await asyncio.to_thread(_fits_once_appended, state, prompt, pending):
+        if await asyncio.to_thread(
+            _fits_once_appended, state.compaction, prompt, pending
+        ):
             return ""
         error = ""
         try:
@@ -234,12 +222,14 @@ class AutoCompact:
         except FoldlineError as failure:
             await state.record_failure(failure)
             error = str(failure)
-        if state.fits([prompt]):
+        if state.budget.fits([prompt]):
             if error:
-                state.warn(STILL_FITS.format(error=error))
+                state.events.warn(STILL_FITS.format(error=error))
             return ""
-        if not error and state.is_interactive:
-            return NO_ROOM.format(size=state.size([prompt]), window=state.window)
+        if not error and state.permissions.choices.interactive:
+            return NO_ROOM.format(
+                size=state.budget.size([prompt]), window=state.models.window
+            )
         return error
 
     async def before_step(self, *, has_room: bool = False) -> None:
@@ -251,21 +241,22 @@ class AutoCompact:
             has_room: whether making room for the prompt has already made room for this step.
         """
         state = self._state
-        draft = state.draft
-        is_full = state.is_full()
-        if is_full and next_step(state) == "send":
+        compaction = state.compaction
+        draft = compaction.draft
+        is_full = state.budget.is_full()
+        if is_full and next_step(compaction) == "send":
             self._warn_stopped()
-        elif has_room and state.fits():
+        elif has_room and state.budget.fits():
             return
-        elif is_full or next_step(state) == "compact":
-            if not _was_declined(state):
+        elif is_full or next_step(compaction) == "compact":
+            if not compaction.was_declined:
                 await self._try("threshold")
         elif (
-            draft.overdue or newly_completed(state.projection)
-        ) and end_of_task_is_due(state):
+            draft.overdue or newly_completed(state.session.projection)
+        ) and end_of_task_is_due(compaction):
             if draft.drafting:
                 draft.overdue = True
-            elif state.mode != "ask" and auto_compact_blocker(state) is None:
+            elif compaction.mode != "ask" and compaction.blocker is None:
                 await self._try("phase")
 
     async def after_overflow(self) -> bool:
@@ -273,12 +264,12 @@ class AutoCompact:
 
         Returns whether the view became smaller.
         """
-        tokens = self._state.projection.tokens
+        tokens = self._state.session.projection.tokens
         with suppress(
             CompactionFailed, ContextOverflow
         ):  # the failure was reported as an event
             await make_room(self._state, "overflow")
-        return self._state.projection.tokens < tokens
+        return self._state.session.projection.tokens < tokens
 
     def draft_next(self) -> None:
         """Start drafting the next compaction, if it is due soon.
@@ -287,16 +278,18 @@ class AutoCompact:
         if the draft would keep much more than a later compaction.
         """
         state = self._state
-        if not drafts_ahead(state) or not asks_model(state.strategy):
+        compaction = state.compaction
+        if not drafts_ahead(state) or not asks_model(compaction.strategy):
             return
-        is_near = state.budget.draft_mark <= state.size() < state.budget.threshold
+        limits = state.budget.limits
+        is_near = limits.draft_mark <= state.budget.size() < limits.threshold
         if (
             not is_near
-            or state.draft.serves(state.basis)
-            or auto_compact_blocker(state) is not None
+            or compaction.draft.serves(compaction.basis)
+            or compaction.blocker is not None
         ):
             return
-        if end_of_task_is_due(state) and _keeps_little(state):
+        if end_of_task_is_due(compaction) and _keeps_little(compaction):
             begin_draft(state)
 
     async def _try(self, reason: Reason) -> None:
@@ -306,16 +299,16 @@ class AutoCompact:
             await make_room(self._state, reason)
         except (CompactionFailed, LLMError) as failure:
             self._reasons -= {"phase", reason}
-            self._state.warn(CONTINUES.format(error=failure))
+            self._state.events.warn(CONTINUES.format(error=failure))
 
     def _warn_stopped(self) -> None:
         """Warn once per turn that automatic compaction has stopped."""
         state = self._state
-        paused = pause_reason(state.projection)
-        if state.mode != "off" and paused and self._reasons:
+        paused = pause_reason(state.session.projection)
+        if state.compaction.mode != "off" and paused and self._reasons:
             self._reasons.clear()
-            largest = largest_items(state.projection)
-            state.warn(STOPPED.format(reason=paused[:-1], largest=largest))
+            largest = largest_items(state.session.projection)
+            state.events.warn(STOPPED.format(reason=paused[:-1], largest=largest))
 
 
 async def compact_between_turns(state: AgentState) -> None:
@@ -326,12 +319,12 @@ async def compact_between_turns(state: AgentState) -> None:
     Raises:
         FoldlineError: the compaction failed.
     """
-    if auto_compact_blocker(state) is not None:
+    if state.compaction.blocker is not None:
         return
-    draft = state.draft
-    is_drafted = draft.serves(state.basis)
+    draft = state.compaction.draft
+    is_drafted = draft.serves(state.compaction.basis)
     if not drafts_ahead(state) or (is_drafted and draft.ready):
-        request = CompactionRequest("phase", preview=state.mode == "ask")
+        request = CompactionRequest("phase", preview=state.compaction.mode == "ask")
         await compact(state, request)
         return
     if not is_drafted:
@@ -339,48 +332,46 @@ async def compact_between_turns(state: AgentState) -> None:
     draft.overdue = draft.drafting
 
 
-def _fits_once_appended(state: AgentState, prompt: UserMessage, pending: int) -> bool:
+def _fits_once_appended(
+    compaction: CompactionState, prompt: UserMessage, pending: int
+) -> bool:
     """Return whether a compaction can make room only after the prompt is appended.
 
     Once the prompt is appended, the previous prompt is no longer the newest one and may be compacted.
     Blocking: do not call it on the event loop.
     """
-    if auto_compact_blocker(state) is not None:
+    budget = compaction.budget
+    if compaction.blocker is not None:
         return False
-    window = state.budget.window
-    planned = state.plan("threshold", pending=pending)
+    limits = budget.limits
+    planned = compaction.plan("threshold", pending=pending)
     if (
         planned is not None
-        and planned.tokens_expected + round(pending * state.scale) < window
+        and planned.tokens_expected + round(pending * budget.scale) < limits.window
     ):
         return False
-    appended = state.projection.with_entries(prompt)
-    later = plan(appended, state.budget, "threshold", overhead=state.overhead)
-    return later is not None and later.tokens_expected < window
+    projection = compaction.session.projection
+    appended = projection.with_entries(prompt)
+    later = plan(appended, limits, "threshold", overhead=budget.overhead)
+    return later is not None and later.tokens_expected < limits.window
 
 
-def _keeps_little(state: AgentState) -> bool:
+def _keeps_little(compaction: CompactionState) -> bool:
     """Return whether a draft made now would keep little more than a later one.
 
     Tokens that a draft keeps in addition are sent again with each later request, which would cost more than
     waiting.
     """
-    planned = state.plan("phase")
+    planned = compaction.plan("phase")
     if planned is None:
         return False
     if planned.cut is None:
         return True
-    growth = (
-        step_growth([request.tokens for request in state.projection.meter.requests])
-        / state.scale
-    )
+    meter = compaction.session.projection.meter
+    sizes = [request.tokens for request in meter.requests]
+    growth = step_growth(sizes) / meter.scale
     tail = sum(item.tokens for item in planned.cut.tail)
     return tail + growth <= _MOST_EXTRA * planned.keep_recent_tokens
-
-
-def _was_declined(state: AgentState) -> bool:
-    """Return whether the user discarded a draft of the current view."""
-    return state.review.declined is state.projection.newest_change and state.fits()
 
 
 async def make_room(
@@ -399,14 +390,14 @@ async def make_room(
     Raises:
         FoldlineError: the compaction failed.
     """
-    blocker = auto_compact_blocker(state)
+    blocker = state.compaction.blocker
     if blocker is not None:
         await offer_remedies(state, blocker, pending)
         return "asked"
-    tier = tier_budget(state, pending) if reason == "threshold" else None
+    tier = tier_budget(state.compaction, pending) if reason == "threshold" else None
     if tier is not None:
         threshold = short_tokens(tier.threshold)
-        state.notify(TIER.format(tokens=threshold, model=state.model_id))
+        state.events.notify(TIER.format(tokens=threshold, model=state.models.id))
     request = CompactionRequest(
         reason,
         "price" if tier else "",
@@ -431,25 +422,26 @@ async def offer_remedies(state: AgentState, why: str, pending: int = 0) -> None:
 
     Does nothing without a user.
     """
-    if not state.is_interactive:
+    if not state.permissions.choices.interactive:
         return
     remedies = _remedies(state, pending)
-    size = _size_with(state, pending)
-    choice = await state.choices.ask(
-        NEXT_SIZE.format(reason=why, size=size, window=state.budget.window),
+    size = state.budget.size_with(pending)
+    choice = await state.permissions.choices.ask(
+        NEXT_SIZE.format(reason=why, size=size, window=state.budget.limits.window),
         [Option(key=remedy.key, label=remedy.label) for remedy in remedies],
-        f"Largest items: {largest_items(state.projection)}.",
+        f"Largest items: {largest_items(state.session.projection)}.",
     )
     for remedy in remedies:
         if remedy.key == choice.key:
             await remedy.carry_out()
             return
-    state.dismissed_at = state.projection.newest_change
+    state.compaction.dismissed_at = state.session.projection.newest_change
 
 
 def _remedies(state: AgentState, pending: int) -> list[_Remedy]:
     """Return the user's options for freeing tokens now."""
     remedies = []
+    projection = state.session.projection
 
     def add_compaction(
         label: str,
@@ -459,30 +451,33 @@ def _remedies(state: AgentState, pending: int) -> list[_Remedy]:
         request = CompactionRequest("manual", pending=pending, strategy=strategy)
         remedies.append(_Remedy(key, label, lambda: compact(state, request)))
 
-    if state.plan("manual") is not None:
+    if state.compaction.plan("manual") is not None:
         add_compaction("Compact now", "c")
     hiding = ToolResultHidingCompaction()
-    messages = [item.message for item in state.projection.view]
-    if with_hidden_results(messages, state.projection.pins) is not None:
+    messages = [item.message for item in projection.view]
+    if with_hidden_results(messages, projection.pins) is not None:
         add_compaction("Hide old tool results", "h", hiding)
-    largest = _largest_to_drop(state)
+    largest = _largest_to_drop(projection)
     if largest is not None:
         edit = Edit(target=largest.index, action="drop")
-        label = f"Drop {_group_label(state, largest)}"
+        label = f"Drop {_group_label(projection, largest)}"
         remedies.append(
             _Remedy("x", label, lambda: state.session.append(edit, durable=True))
         )
-    target = int(state.budget.threshold / state.scale) - state.overhead - pending
-    add_compaction("Leave out the oldest turns", "t", TruncateTurns(max(1, target)))
+    budget = state.budget
+    room = int(budget.limits.threshold / budget.scale) - budget.overhead
+    add_compaction(
+        "Leave out the oldest turns", "t", TruncateTurns(max(1, room - pending))
+    )
     return remedies
 
 
-def _largest_to_drop(state: AgentState) -> ViewItem | None:
+def _largest_to_drop(projection: Projection) -> ViewItem | None:
     """Return the largest item that can be dropped.
 
     The newest prompt and answer cannot be dropped.
     """
-    view = state.projection.view
+    view = projection.view
     newest = set()
     for kind in (UserMessage, AssistantMessage):
         indexes = (
@@ -494,20 +489,18 @@ def _largest_to_drop(state: AgentState) -> ViewItem | None:
         for item in view
         if item.compactable
         and not item.written
-        and newest.isdisjoint(state.projection.group(item.index))
+        and newest.isdisjoint(projection.group(item.index))
     ]
     return max(candidates, key=lambda item: item.tokens, default=None)
 
 
-def _group_label(state: AgentState, item: ViewItem) -> str:
+def _group_label(projection: Projection, item: ViewItem) -> str:
     """Describe an item together with its calls or results.
 
     The description states their indexes, kind and size in tokens.
     """
-    group = state.projection.group(item.index)
-    messages = [
-        member.message for member in state.projection.view if member.index in group
-    ]
-    tokens = round(sum(map(message_tokens, messages)) * state.scale)
+    group = projection.group(item.index)
+    messages = [member.message for member in projection.view if member.index in group]
+    tokens = round(sum(map(message_tokens, messages)) * projection.meter.scale)
     indexes = f"{group[0]}–{group[-1]}" if len(group) > 1 else str(item.index)
     return f"{indexes} ({kind_of(item)}), {tokens:,} tokens"

@@ -25,7 +25,9 @@ from foldline.llm import LLM, LLMError, WithStandIn
 from foldline.protocol import BaseMessage, Cause, Edit, FoldlineError, Reason, events
 from foldline.view.budget import Budget
 
-from .hook_runs import fire
+from .compaction_state import CompactionState
+from .context_budget import ContextBudget
+from .models import Models
 from .proposals import Redraft
 from .state import AgentState
 
@@ -65,31 +67,32 @@ async def compact(
     Raises:
         FoldlineError: the compaction failed, and the view is unchanged.
     """
-    planned = state.plan(request.reason, request.budget, request.pending)
+    planned = state.compaction.plan(request.reason, request.budget, request.pending)
     if (
         planned is None
         and request.reason != "overflow"
-        and plans_by_cut(_strategy(state, request))
+        and plans_by_cut(_strategy(state.compaction, request))
     ):
         if request.reason == "manual":
-            state.emit(events.CompactionEnd(reason="manual", nothing=True))
+            state.events.emit(events.CompactionEnd(reason="manual", nothing=True))
         return "nothing"
-    review = state.review
+    review = state.compaction.review
     review.drafting = True
     start = events.CompactionStart(
         reason=request.reason,
-        tokens_before=state.size(),
+        tokens_before=state.budget.size(),
         expected_after=planned.tokens_expected if planned else None,
         entries=planned.compacted if planned else 0,
     )
     try:
-        async with _reported(state, start) as report:
+        async with _reported(state.compaction, start) as report:
             request = await _run_pre_hooks(state, request)
             proposal = await _decided_proposal(state, request)
             report.proposal = proposal
             if proposal is None:
                 is_kept = (
-                    request.preview and review.usable(state.projection) is not None
+                    request.preview
+                    and review.usable(state.session.projection) is not None
                 )
                 # The user did not request a compaction at the end of a task, so it needs no message.
                 says_nothing = not is_kept and request.reason != "phase"
@@ -98,7 +101,7 @@ async def compact(
             await commit(state, proposal)
     except _ProposalDeclined:
         if request.reason != "manual":
-            review.declined = state.projection.newest_change
+            review.declined = state.session.projection.newest_change
         return "postponed"
     await _run_post_hooks(state, request)
     return "compacted"
@@ -115,11 +118,11 @@ async def _run_pre_hooks(
         CompactionFailed: a hook rejected the compaction.
     """
     trigger = _trigger(request)
-    outcome = await fire(state, "PreCompact", trigger, [str(trigger["trigger"])])
+    outcome = await state.hooks.fire("PreCompact", trigger, [str(trigger["trigger"])])
     if outcome.refused:
         raise CompactionFailed(HOOK_BLOCKED.format(reason=outcome.refused))
     for index in outcome.pins:
-        if isinstance(state.projection.entry(index), BaseMessage):
+        if isinstance(state.session.projection.entry(index), BaseMessage):
             await state.session.append(Edit(target=index, action="pin"), durable=True)
     if not outcome.context:
         return request
@@ -128,13 +131,13 @@ async def _run_pre_hooks(
 
 
 async def _run_post_hooks(state: AgentState, request: CompactionRequest) -> None:
-    entry = state.projection.all_compactions[-1]
+    entry = state.session.projection.all_compactions[-1]
     payload = {
         **_trigger(request),
         "tokens_before": entry.tokens_before,
         "tokens_after": entry.tokens_after,
     }
-    await fire(state, "PostCompact", payload)
+    await state.hooks.fire("PostCompact", payload)
 
 
 def _trigger(request: CompactionRequest) -> dict[str, object]:
@@ -158,14 +161,16 @@ async def _decided_proposal(
         The proposal to commit. None if there is nothing to compact, or if the proposal stays on the screen
         for the user.
     """
-    review = state.review
-    proposal = _pending_proposal(state, request) or await _drafted(state, request)
+    review = state.compaction.review
+    proposal = _pending_proposal(state.compaction, request) or await _drafted(
+        state, request
+    )
     while proposal is not None:
         if request.preview:
             review.keep(proposal, request.focus)
             return None
         needs_decision = review.held or (
-            state.mode == "ask" and request.reason != "manual"
+            state.compaction.mode == "ask" and request.reason != "manual"
         )
         if not needs_decision:
             return proposal
@@ -180,33 +185,42 @@ async def _decided_proposal(
     return None
 
 
-def _pending_proposal(state: AgentState, request: CompactionRequest) -> Proposal | None:
+def _pending_proposal(
+    compaction: CompactionState, request: CompactionRequest
+) -> Proposal | None:
     """Return the waiting proposal, if it makes enough room."""
-    if state.mode != "ask" or request.reason == "manual" or request.options is not None:
+    if (
+        compaction.mode != "ask"
+        or request.reason == "manual"
+        or request.options is not None
+    ):
         return None
-    proposal = state.review.usable(state.projection)
+    projection = compaction.session.projection
+    proposal = compaction.review.usable(projection)
     if proposal is None:
         return None
-    growth = state.projection.tokens - sum(item.tokens for item in proposal.view)
-    size = proposal.sizes.tokens_after + round((growth + request.pending) * state.scale)
-    budget = request.budget or state.budget
-    return proposal if size < budget.threshold else None
+    growth = projection.tokens - sum(item.tokens for item in proposal.view)
+    size = proposal.sizes.tokens_after + round(
+        (growth + request.pending) * projection.meter.scale
+    )
+    limits = request.budget or compaction.budget.limits
+    return proposal if size < limits.threshold else None
 
 
 async def _drafted(state: AgentState, request: CompactionRequest) -> Proposal | None:
     """Draft a proposal, and return it if it frees enough tokens."""
     proposal = await _background_draft(state, request)
     if proposal is None:
-        proposal = await draft_now(state, request, state.emit)
+        proposal = await draft_now(state, request, state.events.emit)
     if proposal is None:
         return None
-    proposal = _with_cause(state, request, proposal)
+    proposal = _with_cause(state.budget, request, proposal)
     if request.reason == "phase" and not proposal.model_calls:
         pays = proposal.left <= WORTH_WHILE
     elif (
         request.reason == "manual"
         and request.options is None
-        and not state.past_soft_mark
+        and not state.budget.past_soft_mark
     ):
         # The window has room: do not discard facts without freeing anything.
         pays = proposal.sizes.tokens_after < proposal.entry.tokens_before
@@ -216,7 +230,7 @@ async def _drafted(state: AgentState, request: CompactionRequest) -> Proposal | 
 
 
 def _with_cause(
-    state: AgentState,
+    budget: ContextBudget,
     request: CompactionRequest,
     proposal: Proposal,
 ) -> Proposal:
@@ -224,11 +238,11 @@ def _with_cause(
 
     They make it possible to explain the compaction later.
     """
-    budget = request.budget or state.budget
-    limits = {"threshold": budget.threshold, "phase": budget.soft_mark}
+    active = request.budget or budget.limits
+    limits = {"threshold": active.threshold, "phase": active.soft_mark}
     fields = {
         "cause": request.cause,
-        "window": budget.window,
+        "window": active.window,
         "limit": limits.get(request.reason, 0),
     }
     return replace(proposal, entry=proposal.entry.model_copy(update=fields))
@@ -248,35 +262,35 @@ async def draft_now(
     """
     planned = None
     if not request.options:
-        planned = state.plan(request.reason, request.budget, request.pending)
+        planned = state.compaction.plan(request.reason, request.budget, request.pending)
     return await propose(
-        state.projection,
-        strategy=_strategy(state, request),
-        llm=await summariser(state, request.writer or state.llm),
-        budget=request.budget or state.budget,
+        state.session.projection,
+        strategy=_strategy(state.compaction, request),
+        llm=await summariser(state.models, request.writer or state.models.llm),
+        budget=request.budget or state.budget.limits,
         reason=request.reason,
         planned=planned,
         focus=request.focus,
         pending=request.pending,
-        tools=state.specs,
-        recalls=state.can_recall,
-        overhead=state.overhead,
+        tools=state.tools.specs,
+        recalls=state.tools.can_recall,
+        overhead=state.budget.overhead,
         options=request.options,
         alone=alone or request.strategy is not None,
-        ledger=state.ledger,
+        ledger=state.compaction.ledger,
         session=state.session.id,
         progress=progress,
-        on_request=state.bounds.on_summary,
+        on_request=state.budget.bounds.on_summary,
     )
 
 
-async def summariser(state: AgentState, fallback: LLM) -> LLM:
+async def summariser(models: Models, fallback: LLM) -> LLM:
     """Return the model for summaries, which `fallback` replaces if it fails."""
-    if state.summary_llm is None:
+    if models.summary_llm is None:
         return fallback
     with suppress(LLMError):  # calling the model will fail again, with a message
-        await state.summary_llm.prepare()
-    return WithStandIn(state.summary_llm, fallback)
+        await models.summary_llm.prepare()
+    return WithStandIn(models.summary_llm, fallback)
 
 
 def drafts_ahead(state: AgentState) -> bool:
@@ -284,9 +298,11 @@ def drafts_ahead(state: AgentState) -> bool:
 
     Returns False if there are `PreCompact` hooks, because they must run first and may change the draft.
     """
-    if not state.draft.on:
+    if not state.compaction.draft.on:
         return False
-    return not any(hook.matches("PreCompact", ["auto"]) for hook in state.hooks or ())
+    return not any(
+        hook.matches("PreCompact", ["auto"]) for hook in state.hooks.hooks or ()
+    )
 
 
 def begin_draft(state: AgentState) -> None:
@@ -295,10 +311,11 @@ def begin_draft(state: AgentState) -> None:
     Does nothing if the user stopped a draft of this view. The draft keeps as much as a compaction at the end
     of a task would, and uses no fallback strategies.
     """
-    if state.draft.declined is not state.projection.newest_change:
+    compaction = state.compaction
+    if compaction.draft.declined is not state.session.projection.newest_change:
         request = CompactionRequest("phase")
-        state.draft.begin(
-            state.basis,
+        compaction.draft.begin(
+            compaction.basis,
             lambda progress: draft_now(state, request, progress, alone=True),
         )
 
@@ -310,24 +327,28 @@ async def _background_draft(
 
     A draft that needed no model call is discarded, because it can quickly be made again.
     """
+    compaction = state.compaction
+    projection = state.session.projection
     if request.options or request.focus or request.strategy or request.budget:
-        state.draft.drop()
+        compaction.draft.drop()
         return None
-    draft = await state.draft.take(state.basis, state.emit)
-    if draft is None or not draft.model_calls or not draft.fits(state.projection):
+    draft = await compaction.draft.take(compaction.basis, state.events.emit)
+    if draft is None or not draft.model_calls or not draft.fits(projection):
         return None
     with suppress(CompactionFailed):
         draft = await asyncio.to_thread(
-            draft.grown, state.projection, request.reason, state.size()
+            draft.grown, projection, request.reason, state.budget.size()
         )
         size = draft.sizes.tokens_after + round(request.pending * draft.scale)
-        if size < state.budget.threshold:
+        if size < state.budget.limits.threshold:
             return draft
     return None
 
 
-def _strategy(state: AgentState, request: CompactionRequest) -> CompactionStrategy:
-    return request.strategy or strategy_for(state.strategy, request.reason)
+def _strategy(
+    compaction: CompactionState, request: CompactionRequest
+) -> CompactionStrategy:
+    return request.strategy or strategy_for(compaction.strategy, request.reason)
 
 
 async def commit(state: AgentState, proposal: Proposal) -> None:
@@ -336,20 +357,22 @@ async def commit(state: AgentState, proposal: Proposal) -> None:
     Raises:
         FoldlineError: the view has changed since the draft, or the write to disk failed.
     """
-    if not proposal.fits(state.projection):
+    projection = state.session.projection
+    review = state.compaction.review
+    if not proposal.fits(projection):
         raise CompactionFailed(OUTDATED)
     rung = proposal.entry.rung
-    state.emit(events.CompactionProgress(stage="commit", rung=rung))
-    count = len(state.projection.all_compactions)
+    state.events.emit(events.CompactionProgress(stage="commit", rung=rung))
+    count = len(projection.all_compactions)
     try:
         await state.session.append(proposal.entry, durable=True)
     finally:
         if (
-            len(state.projection.all_compactions) > count
+            len(projection.all_compactions) > count
         ):  # even if it has been cancelled since
-            state.review.close(applied=state.review.proposal is proposal)
+            review.close(applied=review.proposal is proposal)
     if proposal.troubles:
-        state.warn(f"{proposal.troubles[0]} Compacted by {WORDS[rung]} instead.")
+        state.events.warn(f"{proposal.troubles[0]} Compacted by {WORDS[rung]} instead.")
 
 
 async def apply(state: AgentState, identity: str) -> None:
@@ -358,16 +381,17 @@ async def apply(state: AgentState, identity: str) -> None:
     Raises:
         FoldlineError: the proposal was replaced, or cannot be applied.
     """
-    proposal = state.review.demand_current(identity)
+    review = state.compaction.review
+    proposal = review.demand_current(identity)
     entry = proposal.entry
-    focus = state.review.focus
+    focus = review.focus
     start = events.CompactionStart(
         reason=entry.reason,
         tokens_before=entry.tokens_before,
         expected_after=entry.tokens_after,
         entries=proposal.compacted,
     )
-    async with _reported(state, start) as report:
+    async with _reported(state.compaction, start) as report:
         report.proposal = proposal
         await commit(state, proposal)
     await _run_post_hooks(state, CompactionRequest(entry.reason, focus=focus))
@@ -386,7 +410,7 @@ class _CompactionReport:
 
 @asynccontextmanager
 async def _reported(
-    state: AgentState, start: events.CompactionStart
+    compaction: CompactionState, start: events.CompactionStart
 ) -> AsyncIterator[_CompactionReport]:
     """Emit the start and end events of a compaction.
 
@@ -399,21 +423,19 @@ async def _reported(
         aborted=True,
     )
     report = _CompactionReport(end)
-    state.emit(start)
-    count = len(state.projection.all_compactions)
+    compaction.events.emit(start)
+    projection = compaction.session.projection
+    count = len(projection.all_compactions)
     try:
         yield report
     except FoldlineError as failure:
         report.update(error=str(failure))
         raise
     finally:
-        state.review.drafting = False
-        state.review.held = False
-        if (
-            report.proposal is not None
-            and len(state.projection.all_compactions) > count
-        ):
-            entry = state.projection.all_compactions[-1]
+        compaction.review.drafting = False
+        compaction.review.held = False
+        if report.proposal is not None and len(projection.all_compactions) > count:
+            entry = projection.all_compactions[-1]
             report.update(
                 aborted=False,
                 tokens_after=entry.tokens_after,
@@ -423,4 +445,4 @@ async def _reported(
                 rung=entry.rung,
                 summary=report.proposal.entry.summary,
             )
-        state.emit(report.end)
+        compaction.events.emit(report.end)

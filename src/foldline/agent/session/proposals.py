@@ -48,8 +48,8 @@ class PendingProposal:
     Revising the proposal calls no model and commits nothing.
     """
 
-    def __init__(self) -> None:
-        self.emit: Callable[[Event], None] = lambda _: None
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self.emit = emit
         self.proposal: Proposal | None = None
         self.focus: str | None = None
         """Topic that the next draft should focus on, if any."""
@@ -264,10 +264,10 @@ class Basis(NamedTuple):
 class BackgroundDraft:
     """The draft that is being written or is ready in the background, if there is one."""
 
-    def __init__(self, *, on: bool = True) -> None:
-        self.on = on
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self.emit = emit
+        self.on = True
         """Whether to draft in the background at all."""
-        self.emit: Callable[[Event], None] = lambda _: None
         self.declined: object = False
         """The newest change to the view when the user last stopped a draft.
 

@@ -6,7 +6,6 @@ They need no approval.
 import asyncio
 from contextlib import suppress
 
-from foldline.agent.permissions.approvals import SANDBOXED
 from foldline.agent.session.instructions import session_preamble
 from foldline.agent.session.state import AgentState
 from foldline.agent.tools import ToolContext
@@ -44,9 +43,9 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
     Raises:
         FoldlineError: the command could not be started, or the working folder no longer exists.
     """
-    if trouble := state.folder.trouble:
+    if trouble := state.tools.folder.trouble:
         raise FoldlineError(trouble)
-    state.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
+    state.events.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
     context = await _context(state)
     output = Output(context.output, context.mask)
     is_cancelled = False
@@ -61,13 +60,13 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
         await finished(_append(state, command, output, note, context, aside=aside))
     except asyncio.CancelledError:
         is_cancelled = True
-    state.emit(
+    state.events.emit(
         events.ToolFinished(
             call_id=SHELL_CALL, name="!", is_error=is_cancelled, brief=note
         )
     )
     if is_cancelled:
-        await state.check_sandbox_after_cancel()
+        await state.permissions.check_after_cancel()
         raise asyncio.CancelledError
 
 
@@ -105,7 +104,7 @@ async def _append(
         TextPart(text=sendable(context.mask(part))) for part in (f"$ {command}", shown)
     ]
     entries: list[Entry] = []
-    if not state.projection.view:
+    if not state.session.projection.view:
         entries += await session_preamble(state)
     entries.append(UserMessage(origin="shell", parts=tuple(parts)))
     if aside:
@@ -119,10 +118,7 @@ async def _context(state: AgentState) -> ToolContext:
     with suppress(
         FoldlineError
     ):  # A window that is too small is reported by the next turn.
-        room = max(_LEAST_OUTPUT, min(_MOST_OUTPUT, state.room_for_results()))
-    context = state.tool_context(SHELL_CALL, room)
-    if state.policy.mode in SANDBOXED:
-        engine = await state.sandbox_engine()
-        if engine.name:
-            context.box = state.sandbox
+        room = max(_LEAST_OUTPUT, min(_MOST_OUTPUT, state.budget.room_for_results()))
+    context = state.tools.context(SHELL_CALL, room)
+    context.box = await state.permissions.command_sandbox()
     return context

@@ -53,7 +53,7 @@ def test_the_parts_add_up_to_the_meter_and_all_rows_to_the_window(
 ) -> None:
     agent = agent_with(tmp_path, built)
     state = gathered(agent, ["held", "one", "two", "typed"])
-    usage = request_breakdown(agent.state.projection, state.schemas)
+    usage = request_breakdown(agent.state.session.projection, state.schemas)
     assert usage.size.tokens == Figures(agent.state).room().size == state.room.size
     assert abs(sum(share.tokens for share in usage.shares) - usage.size.tokens) < 1
     rest = state.waiting + state.free + (state.reserve or 0)
@@ -90,10 +90,10 @@ def test_the_tools_of_a_server_stand_apart_and_say_how_to_switch_them_off(
     agent_state = agent.state
     spec = ToolSpec("github_search", "Searches. " * 300, {"type": "object"})
     server = cast(ToolServer, SimpleNamespace(name="github"))
-    agent_state.tools = [*agent_state.tools, ServerTool(spec, "search", server)]
-    own, theirs = agent_state.schemas
+    agent_state.tools.all = [*agent_state.tools.all, ServerTool(spec, "search", server)]
+    own, theirs = agent_state.tools.schemas
     assert (own.server, theirs.server, theirs.tools) == ("", "github", 1)
-    assert own.tokens + theirs.tokens == agent_state.overhead
+    assert own.tokens + theirs.tokens == agent_state.budget.overhead
     about = {row.name: row.about for row in rows_of(gathered(agent))}
     assert about["Foldline tools"]
     assert about["github tools"] == SERVER_TOOLS.format(server="github")
