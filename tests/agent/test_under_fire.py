@@ -533,7 +533,7 @@ async def test_a_server_that_is_down_is_asked_again_and_found_when_it_is_back(
         await down.agent.state.models.llm.aclose()
         down.agent.state.models.llm = under_fire(
             tmp_path / "up", server
-        ).agent.state.llm
+        ).agent.state.models.llm
         assert (await down.done(operations.Retry())).outcome == "done"
         await down.goes_on()
         await down.aclose()

@@ -22,7 +22,7 @@ from foldline.agent.extensions.catalogue import catalogue_of
 from foldline.agent.extensions.hooks import hooks_of
 from foldline.agent.extensions.mcp import ToolServers
 from foldline.agent.extensions.mcp.servers import MISSING
-from foldline.agent.permissions.sandbox import engine_here
+from foldline.agent.permissions.sandbox_engine import engine_here
 from foldline.agent.project.trust import (
     INSTRUCTION_FILES,
     PROJECT_FILE,

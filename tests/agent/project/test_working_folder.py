@@ -111,7 +111,7 @@ async def test_a_rewind_takes_no_file_of_a_moved_folder_for_missing(
         if point.prompt == "first"
     )
     outcome = await foresee(
-        agent.state.budget, operations.Rewind(checkpoint=first, files=True)
+        agent.state, operations.Rewind(checkpoint=first, files=True)
     )
     assert [change.kind for change in outcome.files] == ["unreadable"]
     back = operations.Rewind(checkpoint=first, files=True)

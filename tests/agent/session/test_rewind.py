@@ -141,7 +141,7 @@ async def test_what_somebody_else_changed_is_shown_and_stays_as_it_is(
     agent, watch = await worked(tmp_path)
     (tmp_path / "a.txt").write_text("mine\n")
     first = before_prompt(agent, "first")
-    foreseen = await foresee(agent.state.budget, operations.Rewind(checkpoint=first))
+    foreseen = await foresee(agent.state, operations.Rewind(checkpoint=first))
     assert {change.path: change.kind for change in foreseen.files} == {
         "a.txt": "conflict",
         "b.txt": "remove",
@@ -685,7 +685,7 @@ async def test_a_change_that_a_crash_kept_from_being_made_is_no_one_elses(
     await agent.aclose()
     again = Agent(reload_session(agent), llm=PlayedLLM("ok"), approvals="all")
     first = before_prompt(again, "first")
-    foreseen = await foresee(again.state.budget, operations.Rewind(checkpoint=first))
+    foreseen = await foresee(again.state, operations.Rewind(checkpoint=first))
     assert {change.path: change.kind for change in foreseen.files} == {
         "a.txt": "write",
         "b.txt": "remove",

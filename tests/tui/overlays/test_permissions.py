@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foldline.agent.permissions.approvals import RULES_IGNORED, Policy, ProjectRule
-from foldline.agent.permissions.sandbox import Engine
+from foldline.agent.permissions.sandbox_engine import Engine
 from foldline.agent.project.trust import agreed_bytes
 from foldline.past.approval_words import mode_words
 from foldline.protocol import Approval, Rule

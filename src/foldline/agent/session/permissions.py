@@ -13,7 +13,8 @@ from foldline.agent.permissions.approvals import (
     ProjectRule,
     ProjectRules,
 )
-from foldline.agent.permissions.sandbox import Engine, Sandbox
+from foldline.agent.permissions.sandbox import Sandbox
+from foldline.agent.permissions.sandbox_engine import Engine
 from foldline.history import Session, utc_now
 from foldline.past.approval_words import rule_words
 from foldline.protocol import (

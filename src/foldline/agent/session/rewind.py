@@ -41,13 +41,13 @@ from foldline.text.numbers import some
 from foldline.view.budget import Size
 from foldline.view.weight import view_size
 
-from .context_budget import ContextBudget
 from .file_records import (
     UNREADABLE,
     append_checkpoint,
     look_in,
     recorded_path,
 )
+from .state import AgentState
 from .toolset import Toolset
 
 NOTHING_SELECTED = "Nothing selected to restore."
@@ -96,13 +96,14 @@ class RewindPreview:
         return [change for change in self.files if change.kind in ("write", "remove")]
 
 
-async def foresee(budget: ContextBudget, target: operations.Rewind) -> RewindPreview:
+async def foresee(state: AgentState, target: operations.Rewind) -> RewindPreview:
     """Preview a rewind. Reads the files, but changes nothing.
 
     Raises:
         FoldlineError: there is no such checkpoint or point in the history.
     """
-    tools = budget.tools
+    tools = state.tools
+    overhead = state.budget.overhead
     projection = tools.session.projection
     index = _index_of(tools, target)
     revert = Revert(checkpoint=target.checkpoint, moment=target.moment)
@@ -115,8 +116,8 @@ async def foresee(budget: ContextBudget, target: operations.Rewind) -> RewindPre
     if target.moment is not None:
         returning = len(keys_after - keys)
     return RewindPreview(
-        before=view_size(projection, overhead=budget.overhead),
-        after=view_size(after, overhead=budget.overhead),
+        before=view_size(projection, overhead=overhead),
+        after=view_size(after, overhead=overhead),
         items=len(projection.view) - len(after.view) + returning,
         prompts=sum(is_typed(item.message) for item in removed),
         files=files,
