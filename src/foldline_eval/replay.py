@@ -227,9 +227,9 @@ class _Player:
             digest="",
             model=state.models.llm.info.id,
             dialect=state.models.llm.dialect,
-            after=state.session.projection.last_index,
+            after=state.projection.last_index,
             view_items=len(messages),
-            estimated=state.session.projection.meter.sent,
+            estimated=state.projection.meter.sent,
             usage=usage,
         )
         step = SentRequest(
@@ -256,11 +256,7 @@ class _Player:
         """Clip a new result as the agent does, so that it fits into the remaining room of its tool group."""
         if self.arm.strategy is None:
             return result
-        group = (
-            self.state.session.projection.group(self.newest.index)
-            if self.newest
-            else ()
-        )
+        group = self.state.projection.group(self.newest.index) if self.newest else ()
         used = sum(
             message_tokens(item.message)
             for item in self.session.projection.view[-len(group) - 1 :]

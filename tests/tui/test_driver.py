@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.session import state as agent_state
+from foldline.agent.session import compaction_state, toolset
 from foldline.compaction import engine, summary_view
 from support.agents import reply
 from support.live import FULL, live
@@ -30,8 +30,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, counting)
 
-    counts(agent_state, "plan")
-    counts(agent_state, "spec_tokens")
+    counts(compaction_state, "plan")
+    counts(toolset, "spec_tokens")
     counts(engine, "plan")
     counts(engine, "find_cut")
     counts(summary_view, "find_cut")

@@ -88,7 +88,7 @@ async def test_skill_lists_loads_and_unloads(tmp_path: Path) -> None:
             lambda: "unload pdf-forms" in running.text and "tokens" in running.text
         )
         await running.press("enter")
-        await running.until(lambda: not running.agent.state.session.projection.pins)
+        await running.until(lambda: not running.agent.state.projection.pins)
         await running.enter("/skill nope")
         await running.until(lambda: "There is no skill 'nope'" in running.text)
         await running.enter("/skill unload nope")

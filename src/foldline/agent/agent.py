@@ -188,7 +188,7 @@ class Agent:
         with suppress(FoldlineError):
             compaction = state.compaction
             if compaction.blocker is None and end_of_task_is_due(compaction):
-                return compaction.review.usable(state.session.projection) is None
+                return compaction.review.usable(state.projection) is None
         return False
 
     def fits(self, parts: Sequence[Part]) -> bool:

@@ -188,14 +188,12 @@ class Executor:
                     await review.revise(operation)
                 case operations.DiscardProposal():
                     review.demand(operation.proposal)
-                    review.discard(self.state.session.projection)
+                    review.discard(self.state.projection)
                 case operations.ApplyProposal():
                     review.decide(review.demand_current(operation.proposal))
                 case operations.RedraftProposal():
                     review.demand(operation.proposal)
-                    options = review.options(
-                        operation.guidance, self.state.session.projection
-                    )
+                    options = review.options(operation.guidance, self.state.projection)
                     review.decide(Redraft(options, review.focus))
                 case _:
                     pass
@@ -205,7 +203,7 @@ class Executor:
     def _interrupt(self) -> None:
         state = self.state
         if state.compaction.draft.drafting or state.compaction.review.drafting:
-            state.compaction.draft.refuse(state.session.projection.newest_change)
+            state.compaction.draft.refuse(state.projection.newest_change)
         if self._running is None and state.subagents is not None:
             state.subagents.cancel()
         self._cancel(lambda _: True)
@@ -275,7 +273,7 @@ class Executor:
     def _update_proposal(self) -> None:
         """Adapt the waiting proposal to the new view after an operation."""
         review = self.state.compaction.review
-        projection = self.state.session.projection
+        projection = self.state.projection
         review.drop_outdated(projection)
         if review.proposal is not None:
             self._run_beside(review.follow(projection, self.state.budget.size()))
@@ -363,7 +361,7 @@ class Executor:
             review.demand(operation.proposal).entry.reason,
             focus=review.focus,
             preview=True,
-            options=review.options(operation.guidance, self.state.session.projection),
+            options=review.options(operation.guidance, self.state.projection),
         )
         await compact(self.state, request)
 

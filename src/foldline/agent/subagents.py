@@ -440,12 +440,12 @@ class Subagents:
             Whether there were any.
         """
         state = self._state
-        change = (state.session.projection.newest_change,)
+        change = (state.projection.newest_change,)
         if self._delivered_at == change:
             return False
         owed = [
             record
-            for record in self._answers.owed(state.session.projection)
+            for record in self._answers.owed(state.projection)
             if record.child not in self.running
         ]
         self._delivered_at = change  # before the first append, because another subagent may end during it

@@ -124,7 +124,7 @@ def _facts(agent: Agent) -> Iterator[tuple[str, str]]:
         "strategy",
         f"{strategy_name(state.compaction.strategy)}, {state.compaction.mode}{threshold}",
     )
-    started = len(state.session.projection.subagents)
+    started = len(state.projection.subagents)
     if started:
         running = len(state.subagents.running) if state.subagents is not None else 0
         yield "subagents", f"{started:,}, {running} running"

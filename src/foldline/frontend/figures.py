@@ -97,8 +97,8 @@ class Figures:
     def room(self) -> ContextUse:
         """Return how much of the context window is used."""
         state = self._state
-        shares = categories(state.session.projection, overhead=state.budget.overhead)
-        size = view_size(state.session.projection, overhead=state.budget.overhead)
+        shares = categories(state.projection, overhead=state.budget.overhead)
+        size = view_size(state.projection, overhead=state.budget.overhead)
         weights = ViewWeights(shares.system, shares.summaries, 0, shares.verbatim)
         room = ContextUse(
             size.tokens,
@@ -124,7 +124,7 @@ class Figures:
         plan = self._planned(budget)
         if plan.index is None:
             return room
-        total = state.session.projection.tokens + state.budget.overhead
+        total = state.projection.tokens + state.budget.overhead
         place = max(0, size.tokens - round(plan.tail * size.tokens / total))
         removed = min(
             max(0, place - weights.system - weights.summaries), weights.verbatim
@@ -137,7 +137,7 @@ class Figures:
 
     def unanswered(self) -> bool:
         """Whether the last turn was interrupted and can be continued."""
-        return unanswered(self._state.session.projection) is not None
+        return unanswered(self._state.projection) is not None
 
     def cache_ends(self, now: float) -> CacheEnds | None:
         """Return when the provider's cache expires.
@@ -168,7 +168,7 @@ class Figures:
 
     def _newest_request(self) -> RequestRecord | None:
         """Return the record of the newest request, if it matches the current model and view."""
-        projection = self._state.session.projection
+        projection = self._state.projection
         if not (projection.meter.records_requests and projection.meter.prefix_cached):
             return None
         newest = projection.entries[projection.meter.requests[-1].position]
@@ -181,7 +181,7 @@ class Figures:
 
         Returns None if there is no compaction to undo.
         """
-        projection = self._state.session.projection
+        projection = self._state.projection
         if projection.newest_change is not self._undo_for:
             self._undo_for = projection.newest_change
             target = projection.undoable
@@ -203,7 +203,7 @@ class Figures:
 
     def _moment(self, budget: Budget) -> object:
         """Return a key that changes when a compaction should be planned again."""
-        projection = self._state.session.projection
+        projection = self._state.projection
         return (
             budget,
             len(projection.markers),
@@ -251,7 +251,7 @@ class Figures:
 
         The same object is returned until one of them changes.
         """
-        projection = self._state.session.projection
+        projection = self._state.projection
         files = self._files.newest(projection, _LISTED)
         scale = projection.meter.scale
         marker_key = (

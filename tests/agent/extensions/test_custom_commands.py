@@ -172,9 +172,7 @@ async def test_the_model_gets_what_a_command_stands_for_and_the_users_words_stay
         in serialise([sent])
     )
     [turn] = [
-        place
-        for place in rewind_points(agent.state.session.projection)
-        if place.kind == "turn"
+        place for place in rewind_points(agent.state.projection) if place.kind == "turn"
     ]
     assert turn.prompt == "/review src/shop now"
     await agent.aclose()

@@ -459,12 +459,12 @@ async def test_a_loaded_skill_outlives_compactions_and_clear_and_weighs_as_its_o
     [share] = [
         s
         for s in request_breakdown(
-            agent.state.session.projection, agent.state.tools.schemas
+            agent.state.projection, agent.state.tools.schemas
         ).shares
         if s.category == "skills"
     ]
     assert share.items == 1 and share.tokens > 0
-    assert not [*broken(agent.state.session.projection)]
+    assert not [*broken(agent.state.projection)]
     await agent.executor.wait_for(agent.executor.submit(operations.ClearView()))
     assert names_loaded(agent) == ["release-notes"]
     path = agent.session.path
@@ -506,7 +506,7 @@ async def test_unloading_is_one_entry_that_can_be_taken_back(
     restore = operations.EditView(target=item.index, action="restore")
     await agent.executor.wait_for(agent.executor.submit(restore))
     assert names_loaded(agent) == [name]
-    assert agent.state.session.projection.is_pinned(item.index), (
+    assert agent.state.projection.is_pinned(item.index), (
         "brought back, it is kept as it was"
     )
     await agent.aclose()

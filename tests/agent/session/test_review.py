@@ -300,8 +300,7 @@ async def test_a_kept_proposal_that_no_longer_makes_the_room_needed_is_drafted_a
         first = kept(agent)
         room = agent.state.budget.limits.threshold - first.sizes.tokens_after
         pending = (
-            round(room / agent.state.session.projection.meter.calibration.scale(None))
-            + 10
+            round(room / agent.state.projection.meter.calibration.scale(None)) + 10
         )
         task = agent.executor.submit(
             operations.CompactSession(reason="threshold", pending=pending)

@@ -79,7 +79,7 @@ def next_step(compaction: CompactionState, pending: int = 0) -> NextStep:
         pending: estimated size, in tokens before calibration, of a prompt that is not in the history yet.
     """
     limits = compaction.budget.limits
-    projection = compaction.session.projection
+    projection = compaction.projection
     size = compaction.budget.size_with(pending)
     if compaction.blocker is not None:
         limit = limits.window
@@ -108,7 +108,7 @@ def tier_budget(compaction: CompactionState, pending: int = 0) -> Budget | None:
         None if a compaction would not save money. See docs/design/budget.md.
     """
     budget = compaction.budget
-    projection = compaction.session.projection
+    projection = compaction.projection
     model = compaction.models.id
     price = price_of(model)
     tier = budget.tier
@@ -161,7 +161,7 @@ def too_long(budget: ContextBudget, prompt: UserMessage) -> str:
     Uses the uncalibrated estimate, because calibrated estimates tend to be too high. If a prompt turns out to
     be too long only when it is sent, it stays in the history.
     """
-    fixed = budget.session.projection.fixed + budget.overhead
+    fixed = budget.projection.fixed + budget.overhead
     size = fixed + message_tokens(prompt)
     window = budget.limits.window
     if size < window:
@@ -252,7 +252,7 @@ class AutoCompact:
             if not compaction.was_declined:
                 await self._try("threshold")
         elif (
-            draft.overdue or newly_completed(state.session.projection)
+            draft.overdue or newly_completed(state.projection)
         ) and end_of_task_is_due(compaction):
             if draft.drafting:
                 draft.overdue = True
@@ -264,12 +264,12 @@ class AutoCompact:
 
         Returns whether the view became smaller.
         """
-        tokens = self._state.session.projection.tokens
+        tokens = self._state.projection.tokens
         with suppress(
             CompactionFailed, ContextOverflow
         ):  # the failure was reported as an event
             await make_room(self._state, "overflow")
-        return self._state.session.projection.tokens < tokens
+        return self._state.projection.tokens < tokens
 
     def draft_next(self) -> None:
         """Start drafting the next compaction, if it is due soon.
@@ -304,10 +304,10 @@ class AutoCompact:
     def _warn_stopped(self) -> None:
         """Warn once per turn that automatic compaction has stopped."""
         state = self._state
-        paused = pause_reason(state.session.projection)
+        paused = pause_reason(state.projection)
         if state.compaction.mode != "off" and paused and self._reasons:
             self._reasons.clear()
-            largest = largest_items(state.session.projection)
+            largest = largest_items(state.projection)
             state.events.warn(STOPPED.format(reason=paused[:-1], largest=largest))
 
 
@@ -350,7 +350,7 @@ def _fits_once_appended(
         and planned.tokens_expected + round(pending * budget.scale) < limits.window
     ):
         return False
-    projection = compaction.session.projection
+    projection = compaction.projection
     appended = projection.with_entries(prompt)
     later = plan(appended, limits, "threshold", overhead=budget.overhead)
     return later is not None and later.tokens_expected < limits.window
@@ -367,7 +367,7 @@ def _keeps_little(compaction: CompactionState) -> bool:
         return False
     if planned.cut is None:
         return True
-    meter = compaction.session.projection.meter
+    meter = compaction.projection.meter
     sizes = [request.tokens for request in meter.requests]
     growth = step_growth(sizes) / meter.scale
     tail = sum(item.tokens for item in planned.cut.tail)
@@ -429,19 +429,19 @@ async def offer_remedies(state: AgentState, why: str, pending: int = 0) -> None:
     choice = await state.permissions.choices.ask(
         NEXT_SIZE.format(reason=why, size=size, window=state.budget.limits.window),
         [Option(key=remedy.key, label=remedy.label) for remedy in remedies],
-        f"Largest items: {largest_items(state.session.projection)}.",
+        f"Largest items: {largest_items(state.projection)}.",
     )
     for remedy in remedies:
         if remedy.key == choice.key:
             await remedy.carry_out()
             return
-    state.compaction.dismissed_at = state.session.projection.newest_change
+    state.compaction.dismissed_at = state.projection.newest_change
 
 
 def _remedies(state: AgentState, pending: int) -> list[_Remedy]:
     """Return the user's options for freeing tokens now."""
     remedies = []
-    projection = state.session.projection
+    projection = state.projection
 
     def add_compaction(
         label: str,

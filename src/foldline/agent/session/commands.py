@@ -48,7 +48,7 @@ STILL_TOO_LARGE = (
 
 async def edit_view(tools: Toolset, operation: operations.EditView) -> None:
     target, action = operation.target, operation.action
-    projection = tools.session.projection
+    projection = tools.projection
     message = projection.entry(target)
     if not isinstance(message, BaseMessage) or is_preamble(message):
         raise FoldlineError(NOT_EDITABLE, index=target, action=action)
@@ -65,7 +65,7 @@ async def undo(state: AgentState, target: int | None) -> None:
 
     Asks the user first if the view would then exceed a limit.
     """
-    projection = state.session.projection
+    projection = state.projection
     if target is None:
         newest = newest_undoable(projection.markers)
         if newest is None:
@@ -86,7 +86,7 @@ async def _is_undo_confirmed(
 ) -> bool:
     if not choices.interactive:
         return True
-    projection = budget.session.projection
+    projection = budget.projection
     after = await asyncio.to_thread(projection.with_entries, Undo(target=target))
     size = budget.size()
     size_after = view_size(after, overhead=budget.overhead).tokens
@@ -193,7 +193,7 @@ async def _make_fit(state: AgentState, llm: LLM, writer: LLM | None) -> None:
             raise FoldlineError(TOO_LARGE, size=size, window=limits.window, model=model)
         return
     # The new model may count more tokens for the same text, so the old model has to compact further.
-    scale = state.session.projection.meter.scale_for(model)
+    scale = state.projection.meter.scale_for(model)
     pending = max(0, round(limits.threshold * (1 / budget.scale - 1 / scale)))
     request = CompactionRequest(
         "threshold",
@@ -212,5 +212,5 @@ async def _make_fit(state: AgentState, llm: LLM, writer: LLM | None) -> None:
             size=size,
             window=limits.window,
             model=model,
-            largest=largest_items(state.session.projection),
+            largest=largest_items(state.projection),
         )

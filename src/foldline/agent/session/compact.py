@@ -91,8 +91,7 @@ async def compact(
             report.proposal = proposal
             if proposal is None:
                 is_kept = (
-                    request.preview
-                    and review.usable(state.session.projection) is not None
+                    request.preview and review.usable(state.projection) is not None
                 )
                 # The user did not request a compaction at the end of a task, so it needs no message.
                 says_nothing = not is_kept and request.reason != "phase"
@@ -101,7 +100,7 @@ async def compact(
             await commit(state, proposal)
     except _ProposalDeclined:
         if request.reason != "manual":
-            review.declined = state.session.projection.newest_change
+            review.declined = state.projection.newest_change
         return "postponed"
     await _run_post_hooks(state, request)
     return "compacted"
@@ -122,7 +121,7 @@ async def _run_pre_hooks(
     if outcome.refused:
         raise CompactionFailed(HOOK_BLOCKED.format(reason=outcome.refused))
     for index in outcome.pins:
-        if isinstance(state.session.projection.entry(index), BaseMessage):
+        if isinstance(state.projection.entry(index), BaseMessage):
             await state.session.append(Edit(target=index, action="pin"), durable=True)
     if not outcome.context:
         return request
@@ -131,7 +130,7 @@ async def _run_pre_hooks(
 
 
 async def _run_post_hooks(state: AgentState, request: CompactionRequest) -> None:
-    entry = state.session.projection.all_compactions[-1]
+    entry = state.projection.all_compactions[-1]
     payload = {
         **_trigger(request),
         "tokens_before": entry.tokens_before,
@@ -195,7 +194,7 @@ def _pending_proposal(
         or request.options is not None
     ):
         return None
-    projection = compaction.session.projection
+    projection = compaction.projection
     proposal = compaction.review.usable(projection)
     if proposal is None:
         return None
@@ -264,7 +263,7 @@ async def draft_now(
     if not request.options:
         planned = state.compaction.plan(request.reason, request.budget, request.pending)
     return await propose(
-        state.session.projection,
+        state.projection,
         strategy=_strategy(state.compaction, request),
         llm=await summariser(state.models, request.writer or state.models.llm),
         budget=request.budget or state.budget.limits,
@@ -312,7 +311,7 @@ def begin_draft(state: AgentState) -> None:
     of a task would, and uses no fallback strategies.
     """
     compaction = state.compaction
-    if compaction.draft.declined is not state.session.projection.newest_change:
+    if compaction.draft.declined is not state.projection.newest_change:
         request = CompactionRequest("phase")
         compaction.draft.begin(
             compaction.basis,
@@ -328,7 +327,7 @@ async def _background_draft(
     A draft that needed no model call is discarded, because it can quickly be made again.
     """
     compaction = state.compaction
-    projection = state.session.projection
+    projection = state.projection
     if request.options or request.focus or request.strategy or request.budget:
         compaction.draft.drop()
         return None
@@ -357,7 +356,7 @@ async def commit(state: AgentState, proposal: Proposal) -> None:
     Raises:
         FoldlineError: the view has changed since the draft, or the write to disk failed.
     """
-    projection = state.session.projection
+    projection = state.projection
     review = state.compaction.review
     if not proposal.fits(projection):
         raise CompactionFailed(OUTDATED)
@@ -424,7 +423,7 @@ async def _reported(
     )
     report = _CompactionReport(end)
     compaction.events.emit(start)
-    projection = compaction.session.projection
+    projection = compaction.projection
     count = len(projection.all_compactions)
     try:
         yield report

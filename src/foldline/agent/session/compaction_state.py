@@ -53,13 +53,14 @@ class CompactionState:
     """Cache of compaction plans for the current history. Each new entry clears it."""
 
     def __post_init__(self) -> None:
+        self.projection = self.session.projection
         self.review = PendingProposal(self.events.emit)
         self.draft = BackgroundDraft(self.events.emit)
         self.session.on_append.append(self._on_entry)
 
     def _on_entry(self, _: Entry) -> None:
         self._plans.clear()
-        self.draft.on_entry(self.session.projection.newest_change)
+        self.draft.on_entry(self.projection.newest_change)
 
     def load(self, strategy: str, writer: LLM | None = None) -> CompactionStrategy:
         """Create a strategy, given its name.
@@ -70,7 +71,7 @@ class CompactionState:
         Raises:
             FoldlineError: there is no such strategy, or it cannot be created.
         """
-        folder = self.budget.tools.folder.path
+        folder = self.budget.tools.cwd
         objects = dependencies(
             writer or self.models.writer, folder, session=self.session
         )
@@ -88,7 +89,7 @@ class CompactionState:
     @property
     def basis(self) -> Basis:
         """The inputs for drafting the next compaction."""
-        change = self.session.projection.newest_change
+        change = self.projection.newest_change
         return Basis(change, self.strategy, self.models.writer)
 
     @property
@@ -96,16 +97,15 @@ class CompactionState:
         """Message explaining why compaction is not automatic now; None if it is automatic."""
         if self.mode == "off":
             return AUTO_OFF
-        projection = self.session.projection
-        if paused := pause_reason(projection):
+        if paused := pause_reason(self.projection):
             return paused
-        return UNDONE if compaction_undone(projection) else None
+        return UNDONE if compaction_undone(self.projection) else None
 
     @property
     def was_declined(self) -> bool:
         """Whether the user discarded a draft of the current view."""
-        change = self.session.projection.newest_change
-        return self.review.declined is change and self.budget.fits()
+        is_declined = self.review.declined is self.projection.newest_change
+        return is_declined and self.budget.fits()
 
     def plan(
         self,
@@ -141,7 +141,7 @@ class CompactionState:
             if early is not None:
                 return early
         return plan(
-            self.session.projection,
+            self.projection,
             limits,
             reason,
             overhead=self.budget.overhead,
@@ -155,4 +155,4 @@ class CompactionState:
             return None
         price = cached_price(self.models.id)
         overhead = self.budget.overhead
-        return plan_early(self.session.projection, limits, price, overhead=overhead)
+        return plan_early(self.projection, limits, price, overhead=overhead)

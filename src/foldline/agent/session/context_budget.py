@@ -63,6 +63,7 @@ class ContextBudget:
     """
 
     def __post_init__(self) -> None:
+        self.projection = self.session.projection
         self.session.on_append.append(lambda entry: self.bounds.on_entry(entry))
 
     # --- limits ----------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ class ContextBudget:
     @property
     def scale(self) -> float:
         """Ratio of reported to estimated tokens."""
-        return self.session.projection.meter.scale
+        return self.projection.meter.scale
 
     @property
     def overhead(self) -> int:
@@ -131,19 +132,19 @@ class ContextBudget:
 
         It is 0 if reported usage excludes the schemas.
         """
-        meter = self.session.projection.meter
+        meter = self.projection.meter
         return self.tools.tokens if meter.habits(meter.model).tools else 0
 
     def estimate(self, prompt: BaseMessage) -> int:
         """Return the estimated size of an unsent prompt, in tokens before calibration."""
-        meter = self.session.projection.meter
+        meter = self.projection.meter
         tokens = meter.weigh(message_tokens(prompt), scripts_in(prompt))
         return round(tokens / meter.scale)
 
     def size(self, pending: Sequence[BaseMessage] = ()) -> int:
         """Return the size of the next request with these messages, in tokens."""
         return view_size(
-            self.session.projection, overhead=self.overhead, pending=pending
+            self.projection, overhead=self.overhead, pending=pending
         ).tokens
 
     def size_with(self, pending: int) -> int:
@@ -156,7 +157,7 @@ class ContextBudget:
 
     def size_for(self, model: str) -> int:
         """Return the size of the next request, in another model's tokens."""
-        meter = self.session.projection.meter
+        meter = self.projection.meter
         return round((meter.sent + self.overhead) * meter.scale_for(model))
 
     def is_full(self, pending: Sequence[BaseMessage] = ()) -> bool:
@@ -185,7 +186,7 @@ class ContextBudget:
             - limits.max_summary_tokens
             - limits.keep_recent_tokens // 2
         )
-        kept = self.session.projection.fixed + self.overhead
+        kept = self.projection.fixed + self.overhead
         for kind in ("user", "assistant"):
             newest = self._newest(kind)
             if newest is not None and newest.compactable:
@@ -193,7 +194,7 @@ class ContextBudget:
         return max(_LEAST_ROOM, int(free / self.scale) - kept)
 
     def _newest(self, kind: str) -> ViewItem | None:
-        items = reversed(self.session.projection.view)
+        items = reversed(self.projection.view)
         return next((item for item in items if item.outline.type == kind), None)
 
     def demand_room(self, message: BaseMessage, name: str) -> None:
@@ -204,7 +205,7 @@ class ContextBudget:
         """
         limits = self.limits
         tokens = message_tokens(message)
-        fixed = self.session.projection.fixed + self.overhead
+        fixed = self.projection.fixed + self.overhead
         pinned = round((fixed + tokens) * self.scale)
         if pinned >= limits.threshold - limits.max_summary_tokens:
             size = round(tokens * self.scale)
@@ -221,7 +222,7 @@ class ContextBudget:
         """
         info = self.models.llm.info
         window = self.models.window
-        scale = self.session.projection.meter.calibration.scale(info.id)
+        scale = self.projection.meter.calibration.scale(info.id)
         fixed = round(scale * (preamble + self.overhead))
         limits = budget_for(window, info.max_output, self.settings(window))
         if fixed < limits.threshold - limits.max_summary_tokens:

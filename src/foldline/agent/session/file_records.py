@@ -89,18 +89,18 @@ async def record_others_changes(tools: Toolset) -> None:
     if session.path is None or session.read_only or tools.folder.trouble:
         return
     loop = asyncio.get_running_loop()
-    settled = settled_index(tools.session.projection)
+    settled = settled_index(tools.projection)
 
     def compare() -> None:
         with tools.known_files.lock:  # otherwise subagents could add records in between
             own_records = [
                 record
-                for record in tools.session.projection.images
+                for record in tools.projection.images
                 if record[0] > session.foreign
             ]
             stamps = dict(tools.file_stamps)
             changes = _changes_by_others(
-                by_path(own_records), settled, tools.folder.path, stamps
+                by_path(own_records), settled, tools.cwd, stamps
             )
             if changes:
                 record = asyncio.run_coroutine_threadsafe(

@@ -103,9 +103,7 @@ async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
     await ask_trust(state.permissions)
     tools = state.tools
     skills = listing(tools.catalogue.skills.values(), state.models.window)
-    preamble = await asyncio.to_thread(
-        read_preamble, tools.folder.path, skills, state.role
-    )
+    preamble = await asyncio.to_thread(read_preamble, tools.cwd, skills, state.role)
     state.events.warn_once(preamble.left_out)
     return preamble.messages
 
@@ -127,7 +125,7 @@ def skill_news(tools: Toolset) -> list[BaseMessage]:
     The view is searched only if the view or the skills have changed.
     """
     skills = tools.catalogue.skills
-    projection = tools.session.projection
+    projection = tools.projection
     current = (frozenset(skills), projection.newest_change)
     if not skills or current == tools.skills_announced:
         return []

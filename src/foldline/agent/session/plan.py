@@ -158,7 +158,7 @@ def _accepting(state: AgentState, text: str) -> list[Entry]:
     """
     message = DeveloperMessage(origin="plan", parts=text_parts(_PLAN_HEAD + text))
     state.budget.demand_room(message, "plan")
-    entries = _replacing(state.session.projection, message)
+    entries = _replacing(state.projection, message)
     policy = state.permissions.policy
     if policy.mode == "plan":
         return [Approval(mode=policy.usual), *entries]
@@ -176,10 +176,10 @@ async def set_goal(state: AgentState, text: str) -> None:
     goal = DeveloperMessage(origin="goal", parts=text_parts(_GOAL_HEAD + text))
     if text:
         state.budget.demand_room(goal, "goal")
-        await append_to_view(state, *_replacing(state.session.projection, goal))
+        await append_to_view(state, *_replacing(state.projection, goal))
         state.events.notify(GOAL_PINNED)
         return
-    drops = _drops(state.session.projection, "goal")
+    drops = _drops(state.projection, "goal")
     await append_to_view(state, *drops)
     state.events.notify(GOAL_REMOVED if drops else NO_GOAL)
 

@@ -104,7 +104,7 @@ async def foresee(state: AgentState, target: operations.Rewind) -> RewindPreview
     """
     tools = state.tools
     overhead = state.budget.overhead
-    projection = tools.session.projection
+    projection = tools.projection
     index = _index_of(tools, target)
     revert = Revert(checkpoint=target.checkpoint, moment=target.moment)
     after = await asyncio.to_thread(projection.with_entries, revert)
@@ -169,10 +169,10 @@ async def _rewind(tools: Toolset, target: operations.Rewind, index: int) -> None
 def _index_of(tools: Toolset, target: operations.Rewind) -> int:
     """Return the index of the first entry to revert."""
     if target.moment is not None:
-        if tools.session.projection.outline(target.moment) is None:
+        if tools.projection.outline(target.moment) is None:
             raise FoldlineError(NO_ENTRY, index=target.moment)
         return target.moment + 1
-    index = tools.session.projection.checkpoint(target.checkpoint)
+    index = tools.projection.checkpoint(target.checkpoint)
     if index is None:
         raise FoldlineError(NO_CHECKPOINT, id=target.checkpoint)
     return index
@@ -182,14 +182,14 @@ async def put_files_back(tools: Toolset, revert: Revert) -> None:
     """Undo the file changes that a rewind made."""
     if revert.came_from is None or not revert.files:
         return
-    index = tools.session.projection.checkpoint(revert.came_from)
+    index = tools.projection.checkpoint(revert.came_from)
     if index is not None:
         await finished(_put_back(tools, index))
 
 
 async def _put_back(tools: Toolset, index: int) -> None:
     await tools.known_files.settled()
-    images = tuple(tools.session.projection.images)
+    images = tuple(tools.projection.images)
     changes = await asyncio.to_thread(changes_back, images, index, _look(tools))
     result = await restore(tools, changes)
     tools.events.notify(str(result), level=result.level)
@@ -198,10 +198,10 @@ async def _put_back(tools: Toolset, index: int) -> None:
 async def deliver(tools: Toolset, dmail: Dmail) -> None:
     """Rewind to the checkpoint that a D-Mail names, and append the D-Mail's message."""
     index = _index_of(tools, operations.Rewind(checkpoint=dmail.checkpoint))
-    items = reversed(tools.session.projection.view)
+    items = reversed(tools.projection.view)
     prompt = next((item.index for item in items if is_typed(item.message)), None)
     paths = dict.fromkeys(
-        image.path for at, image in tools.session.projection.images if at >= index
+        image.path for at, image in tools.projection.images if at >= index
     )
     files = NO_FILES_CHANGED
     if paths:
@@ -222,13 +222,11 @@ def align_memory(tools: Toolset, index: int) -> None:
     Only files that have changed since then are affected. The model cannot edit them until it has read them
     again.
     """
-    changed = {
-        image.path for at, image in tools.session.projection.images if at >= index
-    }
-    for name, records in by_path(tools.session.projection.images).items():
+    changed = {image.path for at, image in tools.projection.images if at >= index}
+    for name, records in by_path(tools.projection.images).items():
         if name not in changed:
             continue
-        path = tools.folder.path / name
+        path = tools.cwd / name
         digest = content_at(records, index).content
         content = None
         if digest is not None and tools.session.path is not None:
@@ -286,18 +284,18 @@ def _look(tools: Toolset) -> ReadContent:
     """
     if tools.folder.trouble:
         return lambda _: Unreadable(FOLDER_GONE)
-    return look_in(tools.folder.path)
+    return look_in(tools.cwd)
 
 
 async def file_changes(tools: Toolset, index: int) -> list[FileChange]:
     """Return the changes that restore the files to their content at entry `index`."""
     return await asyncio.to_thread(
         changes_to,
-        tuple(tools.session.projection.images),
+        tuple(tools.projection.images),
         index,
         _look(tools),
         tools.session.foreign,
-        settled_index(tools.session.projection),
+        settled_index(tools.projection),
     )
 
 
@@ -317,7 +315,7 @@ async def restore(tools: Toolset, changes: Sequence[FileChange]) -> RestoreResul
             skipped.append((change.path, obstacle))
         else:
             planned.append(change)
-    images = [_image(change, tools.folder.path) for change in planned]
+    images = [_image(change, tools.cwd) for change in planned]
     came_from = await append_checkpoint(tools.session, images)
     done, failed = [], []
     for change in planned:
@@ -369,8 +367,8 @@ def _image(change: FileChange, cwd: Path) -> FileImage:
 
 def _apply_change(change: FileChange, contents: Contents, tools: Toolset) -> None:
     """Restore one file, unless it has changed since it was examined."""
-    real = recorded_path(change.image, tools.folder.path)
-    if look_in(tools.folder.path)(change.image) != change.now:
+    real = recorded_path(change.image, tools.cwd)
+    if look_in(tools.cwd)(change.image) != change.now:
         raise FoldlineError(CHANGED_NOW)
     if change.target is None:
         with folder_at(real.parent) as folder:
@@ -426,7 +424,7 @@ def _diff_of(file: FileChange, tools: Toolset) -> FileDiff:
         if file.target is not None:
             then = Contents(folder).read(file.target)
         if file.now is not None:
-            now = read_regular(tools.folder.path / file.path, LARGEST_KEPT)
+            now = read_regular(tools.cwd / file.path, LARGEST_KEPT)
     except OSError as error:
         reason = UNREADABLE.format(reason=system_words(error))
         return FileDiff(file.path, why=NOT_COMPARED.format(reason=reason))

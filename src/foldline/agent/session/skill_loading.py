@@ -59,7 +59,7 @@ async def look_around(state: AgentState) -> None:
     Warns once about ignored files.
     """
     tools = state.tools
-    catalogue = await asyncio.to_thread(catalogue_of, tools.folder.path, tools.reserved)
+    catalogue = await asyncio.to_thread(catalogue_of, tools.cwd, tools.reserved)
     by_name = {**server_prompts(tools), **catalogue.by_name}
     tools.catalogue = replace(catalogue, by_name=by_name)
     state.events.warn_once(catalogue.left_aside)
@@ -78,7 +78,7 @@ def loaded(projection: Projection) -> Iterator[tuple[str, ViewItem]]:
 
 def skill_rows(tools: Toolset) -> Iterator[tuple[str, str]]:
     """Yield the possible arguments of `/skill`, each with a description."""
-    projection = tools.session.projection
+    projection = tools.projection
     loaded_items = dict(loaded(projection))
     for name, item in loaded_items.items():
         yield (
@@ -108,7 +108,7 @@ async def load_skill(state: AgentState, arguments: str) -> None:
 
 
 async def _unload(tools: Toolset, name: str) -> None:
-    skills = loaded(tools.session.projection)
+    skills = loaded(tools.projection)
     indexes = {skill_name: item.index for skill_name, item in skills}
     if name not in indexes:
         raise FoldlineError(NOT_LOADED, name=escaped_line(name))
@@ -125,7 +125,7 @@ def _skill_named(tools: Toolset, name: str, names: Sequence[str]) -> Extension:
 
 async def _load(state: AgentState, skill: Extension) -> bool:
     """Load a skill. Return False if it was already loaded."""
-    entries = _loading_entries(state.session.projection, skill)
+    entries = _loading_entries(state.projection, skill)
     if entries:
         state.budget.demand_room(skill_message(skill), f"skill {skill.name}")
         await append_to_view(state, *entries)
@@ -150,7 +150,7 @@ async def append_to_view(state: AgentState, *entries: Entry) -> None:
 
     In a new session, the preamble is appended first.
     """
-    preamble = [] if state.session.projection.view else await session_preamble(state)
+    preamble = [] if state.projection.view else await session_preamble(state)
     await state.session.append(*preamble, *entries, durable=True)
 
 
@@ -178,7 +178,7 @@ class SkillTool(BaseTool[SkillArguments]):
         names = [skill.name for skill in skills if skill.for_model]
         try:
             skill = _skill_named(tools, arguments.name, names)
-            entries = _loading_entries(tools.session.projection, skill)
+            entries = _loading_entries(tools.projection, skill)
             if not entries or entries[-1] in tools.after_results:
                 text = ALREADY_LOADED.format(name=skill.name)
                 return ToolOutcome(text, brief="loaded")

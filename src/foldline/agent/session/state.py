@@ -62,6 +62,7 @@ class AgentState:
             role: a subagent's prompt, which replaces the system prompt.
         """
         self.session = session
+        self.projection = session.projection
         self.parent = parent
         self.role = role
         self.subagents: SubagentControl | None = None
@@ -74,7 +75,9 @@ class AgentState:
         choices = Choices(interactive=is_interactive)
         self.events = EventStream()
         self.models = Models(session, self.events, llm)
-        self.tools: Toolset = Toolset(session, self.events, self.models, folder)
+        self.tools: Toolset = Toolset(
+            session, self.events, self.models, folder, is_interactive
+        )
         self.budget = ContextBudget(session, self.models, self.tools)
         self.permissions = Permissions(
             session,

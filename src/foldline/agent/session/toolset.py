@@ -74,6 +74,8 @@ class Toolset:
     events: EventStream
     models: Models
     folder: WorkingFolder
+    is_interactive: bool = False
+    """Whether there is a user, who should not wait long for tool servers."""
     all: Sequence[Tool] = ()
     """Our tools, and the server tools that are offered."""
     known_files: FileMemory = field(default_factory=FileMemory)
@@ -111,11 +113,15 @@ class Toolset:
     _sizes: tuple[tuple[ToolSpec, ...], tuple[Schemas, ...]] = ((), ())
     """The tool specs whose sizes were measured last, and these sizes."""
 
+    def __post_init__(self) -> None:
+        self.projection = self.session.projection
+        self.cwd = self.folder.path
+
     @property
     def spill_dir(self) -> Path:
         """Folder for the full outputs of tools whose results were shortened."""
         path = self.session.path
-        base = path.parent if path else self.folder.path / ".foldline"
+        base = path.parent if path else self.cwd / ".foldline"
         return base / "outputs"
 
     def named(self, name: str) -> Tool | None:
@@ -130,7 +136,7 @@ class Toolset:
         mask = self.models.mask
         emit = self.events.emit
         return ToolContext(
-            cwd=self.folder.path,
+            cwd=self.cwd,
             call_id=call_id,
             output=lambda text: emit(ToolOutput(call_id=call_id, text=mask(text))),
             max_tokens=max_tokens,
@@ -178,7 +184,7 @@ class Toolset:
         """Whether the tools of all servers would take up too much of the window."""
         if self.servers is None:
             return False
-        weight = self.servers.weight * self.session.projection.meter.scale
+        weight = self.servers.weight * self.projection.meter.scale
         return weight > _SERVER_SHARE * self.models.window
 
     @property
@@ -217,7 +223,7 @@ class Toolset:
 
     # --- changes ---------------------------------------------------------------------------------
 
-    async def wait_for_servers(self, *, is_interactive: bool) -> None:
+    async def wait_for_servers(self) -> None:
         """Wait a limited time for tool servers to connect."""
         servers = self.servers
         if servers is None:
@@ -225,15 +231,15 @@ class Toolset:
         servers.start()
         if awaited := servers.awaited:
             self.events.emit(ServersAwaited(servers=awaited))
-            await servers.settled(PATIENCE if is_interactive else START_SECONDS)
+            await servers.settled(PATIENCE if self.is_interactive else START_SECONDS)
 
-    async def take(self, *, is_interactive: bool) -> None:
+    async def take(self) -> None:
         """Offer the current tools from now on.
 
         A change is recorded in the history. If server tools take up too much of the window, the model has to
         search for them for the rest of the session.
         """
-        await self.wait_for_servers(is_interactive=is_interactive)
+        await self.wait_for_servers()
         if not self.searches and self._has_too_many:
             self.searches = True
             for outline in self.session.entries.outlines:

@@ -36,7 +36,7 @@ class Reminders:
 
     def __init__(self, state: AgentState) -> None:
         self._permissions = state.permissions
-        self._projection = state.session.projection
+        self._projection = state.projection
         self._is_subagent = state.parent is not None
         self._checked: object = None
         """The mode, and the newest change to the view, at the last check."""

@@ -110,8 +110,8 @@ async def send_request(state: AgentState) -> AssistantMessage:
     models = state.models
     specs = state.tools.specs
     size = state.budget.size()
-    messages = models.pairs.of(state.session.projection.view)
-    estimated = state.session.projection.meter.sent + state.tools.tokens
+    messages = models.pairs.of(state.projection.view)
+    estimated = state.projection.meter.sent + state.tools.tokens
     info = models.llm.info
     state.events.emit(events.StepStarted(model=info.id, tokens=size))
     _warn_if_without_tools(state.tools)
@@ -121,7 +121,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
         digest=models.digests.of(messages),
         model=info.id,
         dialect=models.llm.dialect,
-        after=state.session.projection.last_index,
+        after=state.projection.last_index,
         view_items=len(messages),
         tools=tools_digest(specs),
         estimated=estimated,
@@ -344,7 +344,7 @@ def _warn_if_dearer(budget: ContextBudget) -> None:
     if price is None or price.long is None:
         return
     tier = price.long
-    meter = budget.session.projection.meter
+    meter = budget.projection.meter
     previous = meter.requests[-1].tokens if meter.records_requests else 0
     if previous <= tier.above < budget.size():
         times = "twice" if tier.input == 2 else f"{tier.input:g} times"
@@ -369,7 +369,7 @@ def _corrected_usage(
     usage = answer.usage or Usage()
     is_apart = state.models.llm.dialect == MESSAGES
     in_cache = usage.cached + usage.written if is_apart else usage.cached
-    reading = state.session.projection.meter.read_usage(
+    reading = state.projection.meter.read_usage(
         model,
         estimated,
         usage.input,
@@ -436,7 +436,7 @@ async def hide_refused_picture(state: AgentState, failure: LLMError) -> bool:
     Returns:
         Whether an image was hidden.
     """
-    view = state.session.projection.view
+    view = state.projection.view
     if state.compaction.mode == "off" or not _is_about_pictures(failure, view):
         return False
     item = _largest(

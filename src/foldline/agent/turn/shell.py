@@ -104,7 +104,7 @@ async def _append(
         TextPart(text=sendable(context.mask(part))) for part in (f"$ {command}", shown)
     ]
     entries: list[Entry] = []
-    if not state.session.projection.view:
+    if not state.projection.view:
         entries += await session_preamble(state)
     entries.append(UserMessage(origin="shell", parts=tuple(parts)))
     if aside:

@@ -182,7 +182,7 @@ class Turn:
         state = self._state
         await record_others_changes(state.tools)
         checkpoint = Checkpoint(
-            id=state.session.projection.next_checkpoint_id,
+            id=state.projection.next_checkpoint_id,
             shown=state.tools.mailbox
             is not None,  # the model may return to this checkpoint
         )
@@ -216,7 +216,7 @@ class Turn:
                 if await self._fallbacks.take(failure):
                     await self._drop_broken_answer()
                     continue
-                if advice := picture_advice(state.session.projection.view, failure):
+                if advice := picture_advice(state.projection.view, failure):
                     state.events.warn(advice)
                 raise
 
@@ -237,13 +237,13 @@ class Turn:
         blocker = state.compaction.blocker
         if blocker is None and overflow.window is None:
             state.budget.clear_refusal()
-        if advice := picture_advice(state.session.projection.view, overflow):
+        if advice := picture_advice(state.projection.view, overflow):
             raise FoldlineError(f"{overflow} {advice}") from overflow
         raise FoldlineError(
             NO_SMALLER,
             overflow=overflow,
             blocker=blocker or ALL_COMPACTED,
-            largest=largest_items(state.session.projection),
+            largest=largest_items(state.projection),
         ) from overflow
 
     def _check_limits(self) -> None:
@@ -279,11 +279,10 @@ class Turn:
         if refusal:
             state.unsent = HOOK_REFUSED.format(reason=refusal)
             return False
-        is_interactive = state.permissions.choices.interactive
         # The prompt may use the servers' prompts or resources.
-        await state.tools.wait_for_servers(is_interactive=is_interactive)
+        await state.tools.wait_for_servers()
         prompt = await opened_prompt(state, prompt)
-        await state.tools.take(is_interactive=is_interactive)
+        await state.tools.take()
         try:
             state.unsent = await self._compaction.before_prompt(prompt)
         except asyncio.CancelledError:
@@ -300,16 +299,16 @@ class Turn:
         state = self._state
         await self._settle()
         opening: Sequence[BaseMessage]
-        if state.session.projection.view:
+        if state.projection.view:
             opening = [*moved_notice(state.session), *skill_news(state.tools)]
-            state.budget.check_window(state.session.projection.tally.estimate(FIXED))
+            state.budget.check_window(state.projection.tally.estimate(FIXED))
         else:
             opening = await session_preamble(state)
             state.budget.check_window(sum(map(message_tokens, opening)))
         await record_others_changes(state.tools)
         await state.session.append(
             *opening,
-            Checkpoint(id=state.session.projection.next_checkpoint_id),
+            Checkpoint(id=state.projection.next_checkpoint_id),
             *ending_notice(state.models),
             *job_notice(state.tools.jobs),
             *(state.hooks.start_messages or ()),
@@ -324,16 +323,15 @@ class Turn:
     async def _reopen(self) -> None:
         """Prepare to send the failed request again."""
         state = self._state
-        if unanswered(state.session.projection) is None:
+        if unanswered(state.projection) is None:
             raise FoldlineError(NOTHING_TO_RETRY)
         await self._settle()
-        is_interactive = state.permissions.choices.interactive
-        await state.tools.take(is_interactive=is_interactive)
+        await state.tools.take()
         await self._drop_broken_answer()
 
     async def _drop_broken_answer(self) -> None:
         """Drop the newest answer if it is incomplete, so that its request can be repeated."""
-        newest = unanswered(self._state.session.projection)
+        newest = unanswered(self._state.projection)
         if newest is not None and broke_off(newest):
             await self._state.session.append(
                 Edit(target=newest.index, action="drop"), durable=True
@@ -364,7 +362,7 @@ class Turn:
         await state.hooks.refresh()
         if state.hooks.start_messages is None:
             state.hooks.start_messages = []
-            source = "resume" if state.session.projection.view else "startup"
+            source = "resume" if state.projection.view else "startup"
             outcome = await state.hooks.fire(
                 "SessionStart", {"source": source}, [source]
             )

@@ -163,8 +163,8 @@ def _context(runner: Runner, _: str) -> Iterator[str]:
     )
     if room.threshold is not None:
         yield COMPACTS_FROM.format(tokens=tokens(room.threshold))
-    if state.session.projection.view:
-        yield LARGEST.format(items=largest_items(state.session.projection))
+    if state.projection.view:
+        yield LARGEST.format(items=largest_items(state.projection))
 
 
 async def _approvals(runner: Runner, argument: str) -> Lines:
@@ -192,7 +192,7 @@ async def _approvals(runner: Runner, argument: str) -> Lines:
 
 def _rewind(runner: Runner, argument: str) -> Iterator[str]:
     number, _, option = argument.partition(" ")
-    points = rewind_points(runner.agent.state.session.projection)
+    points = rewind_points(runner.agent.state.projection)
     if number.isdecimal() and any(point.id == int(number) for point in points):
         runner.submit(
             operations.Rewind(checkpoint=int(number), files=option.strip() == "files")

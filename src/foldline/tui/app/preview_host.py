@@ -69,7 +69,7 @@ class PreviewHost:
     def _has_proposal(self) -> bool:
         agent_state = self._runner.agent.state
         proposal = agent_state.compaction.review.proposal
-        return proposal is not None and proposal.fits(agent_state.session.projection)
+        return proposal is not None and proposal.fits(agent_state.projection)
 
     def on_event(self, event: Event) -> None:
         """Update the state.
@@ -183,7 +183,7 @@ class PreviewHost:
         return replace(
             self._state,
             held=self._chat.presenter.state.waiting.held,
-            projection=agent_state.session.projection,
+            projection=agent_state.projection,
             overhead=agent_state.budget.overhead,
             window=agent_state.models.window,
             strategy=type(

@@ -272,8 +272,8 @@ def open_rewind(chat: RewindWindow, runner: AgentRunner) -> None:
     After a rewind, the removed prompt is put back into the editor.
     """
     state = runner.agent.state
-    points = rewind_points(state.session.projection)
-    ends = branch_ends(state.session.projection, every_turn=not points)
+    points = rewind_points(state.projection)
+    ends = branch_ends(state.projection, every_turn=not points)
     listed: list[Point] = [*points, *ends]
     listed.sort(key=lambda point: point.index, reverse=True)
     dialog = RewindDialog(

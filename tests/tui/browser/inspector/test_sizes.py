@@ -53,7 +53,7 @@ def test_the_parts_add_up_to_the_meter_and_all_rows_to_the_window(
 ) -> None:
     agent = agent_with(tmp_path, built)
     state = gathered(agent, ["held", "one", "two", "typed"])
-    usage = request_breakdown(agent.state.session.projection, state.schemas)
+    usage = request_breakdown(agent.state.projection, state.schemas)
     assert usage.size.tokens == Figures(agent.state).room().size == state.room.size
     assert abs(sum(share.tokens for share in usage.shares) - usage.size.tokens) < 1
     rest = state.waiting + state.free + (state.reserve or 0)
