@@ -284,7 +284,9 @@ class _Player:
         before = self.session.view
         count = len(self.session.entries)
         with suppress(FoldlineError):  # recorded by `_on_event`
-            await compact(self.state, CompactionRequest(reason, pending=pending))
+            await compact(
+                self.state.compaction, CompactionRequest(reason, pending=pending)
+            )
         for entry in self.session.entries[count:]:
             if isinstance(entry, Compaction):
                 self._record_compaction(entry, before)

@@ -33,11 +33,16 @@ from foldline.protocol import (
     FoldlineError,
     Part,
     UserMessage,
-    events,
-    operations,
     text_parts,
 )
-from foldline.protocol.events import Event, TaskFinished
+from foldline.protocol.events import (
+    ApprovalRequested,
+    ChoiceRequested,
+    Event,
+    TaskFinished,
+    ToolsListed,
+)
+from foldline.protocol.operations import CompactSession, Interrupt, Operation, RunAgent
 from foldline.view.budget import BudgetSettings
 
 from .executor import Executor
@@ -148,7 +153,7 @@ class Agent:
         permissions = self.state.permissions
         tools.servers = servers
         tools.all = (*tools.all, ToolSearch(tools, servers))
-        servers.listed = lambda: tools.events.emit(events.ToolsListed())
+        servers.listed = lambda: tools.events.emit(ToolsListed())
         if permissions.choices.interactive:
             servers.ask = partial(elicited, permissions.choices)
         servers.sandbox_of = permissions.sandbox_of_server
@@ -214,11 +219,9 @@ class Agent:
         parts = text_parts(prompt) if isinstance(prompt, str) else tuple(prompt)
         await self.state.models.prepare()
         if not self.must_make_room(parts) and self.at_good_moment():
-            await self._run(operations.CompactSession(reason="phase"))
+            await self._run(CompactSession(reason="phase"))
         first_index = self.session.next_index
-        finished = await self._run(
-            operations.RunAgent(parts=parts, max_steps=max_steps)
-        )
+        finished = await self._run(RunAgent(parts=parts, max_steps=max_steps))
         _raise_failure(finished)
         if reason := self.state.unsent:
             raise FoldlineError(reason[:1].upper() + reason[1:])
@@ -240,21 +243,21 @@ class Agent:
         Raises:
             FoldlineError: the compaction failed; nothing has changed.
         """
-        operation = operations.CompactSession(reason="manual", focus=focus)
+        operation = CompactSession(reason="manual", focus=focus)
         _raise_failure(await self._run(operation))
 
-    async def _run(self, operation: operations.Operation) -> TaskFinished:
+    async def _run(self, operation: Operation) -> TaskFinished:
         task = self.executor.submit(operation)
         try:
             return await self.executor.wait_for(task)
         except asyncio.CancelledError:
-            self.executor.submit(operations.Interrupt())
+            self.executor.submit(Interrupt())
             await asyncio.shield(self.executor.settle())
             raise
 
-    def _on_event(self, event: events.Event) -> None:
+    def _on_event(self, event: Event) -> None:
         """Run `Notification` hooks when an event asks the user a question."""
-        if not isinstance(event, events.ApprovalRequested | events.ChoiceRequested):
+        if not isinstance(event, ApprovalRequested | ChoiceRequested):
             return
         payload = {"message": event.title, "notification_type": "permission_prompt"}
         task = asyncio.create_task(

@@ -11,6 +11,7 @@ from typing import Any
 from foldline.agent.session.auto_compact import compact_between_turns, make_room
 from foldline.agent.session.commands import edit_view, switch_model, undo
 from foldline.agent.session.compact import CompactionRequest, apply, compact
+from foldline.agent.session.event_stream import record_failure
 from foldline.agent.session.instructions import job_end
 from foldline.agent.session.plan import review_plan, set_goal
 from foldline.agent.session.proposals import Redraft
@@ -23,9 +24,36 @@ from foldline.agent.turn.reminders import Reminders
 from foldline.agent.turn.shell import run_shell
 from foldline.agent.turn.turn import Turn
 from foldline.compaction import strategy_name
-from foldline.protocol import Clear, FoldlineError, events, operations
-from foldline.protocol.events import TaskFinished
-from foldline.protocol.operations import Operation
+from foldline.protocol import Clear, FoldlineError
+from foldline.protocol.events import EntryAppended, TaskFinished, TaskStarted
+from foldline.protocol.operations import (
+    ApplyProposal,
+    Approve,
+    Choose,
+    ClearView,
+    CompactSession,
+    DiscardProposal,
+    EditView,
+    HoldCommit,
+    Interrupt,
+    LoadSkill,
+    Operation,
+    RedraftProposal,
+    Retry,
+    ReviewPlan,
+    ReviseProposal,
+    Revoke,
+    Rewind,
+    RunAgent,
+    RunShell,
+    SendToBackground,
+    SetGoal,
+    SwitchApprovals,
+    SwitchModel,
+    SwitchStrategy,
+    TakeBackTrust,
+    UndoCompaction,
+)
 
 STRATEGY_CHANGED = "Compactions now use the strategy {name}."
 UNEXPECTED = (
@@ -70,7 +98,7 @@ class Executor:
         state.compaction.draft.on_ready = self._compact_overdue
         state.tools.jobs.on_end = lambda job: state.events.notify(job_end(job))
         state.session.on_append.append(
-            lambda entry: self._emit(events.EntryAppended(entry=entry))
+            lambda entry: self._emit(EntryAppended(entry=entry))
         )
 
     # --- interface -------------------------------------------------------------------------------
@@ -152,23 +180,21 @@ class Executor:
         """
         state = self.state
         match operation:
-            case operations.Interrupt():
+            case Interrupt():
                 self._interrupt()
-            case operations.Approve() | operations.SendToBackground():
+            case Approve() | SendToBackground():
                 self._calls.on_answer(operation)
-            case operations.TakeBackTrust():
+            case TakeBackTrust():
                 self._run_beside(revoke_trust(state.permissions, operation.path))
-            case operations.Revoke() | operations.SwitchApprovals():
+            case Revoke() | SwitchApprovals():
                 self._run_beside(state.permissions.permit(operation))
-            case operations.Choose():
+            case Choose():
                 state.permissions.choices.answer(operation)
-            case operations.HoldCommit():
+            case HoldCommit():
                 state.compaction.review.held = state.compaction.review.drafting
-            case operations.ReviseProposal() | operations.DiscardProposal():
+            case ReviseProposal() | DiscardProposal():
                 self._run_beside(self._review(operation))
-            case operations.ApplyProposal() | operations.RedraftProposal() if (
-                state.compaction.review.waits
-            ):
+            case ApplyProposal() | RedraftProposal() if state.compaction.review.waits:
                 self._run_beside(self._review(operation))
             case _:
                 return False
@@ -184,14 +210,14 @@ class Executor:
         review = self.state.compaction.review
         try:
             match operation:
-                case operations.ReviseProposal():
+                case ReviseProposal():
                     await review.revise(operation)
-                case operations.DiscardProposal():
+                case DiscardProposal():
                     review.demand(operation.proposal)
                     review.discard(self.state.projection)
-                case operations.ApplyProposal():
+                case ApplyProposal():
                     review.decide(review.demand_current(operation.proposal))
-                case operations.RedraftProposal():
+                case RedraftProposal():
                     review.demand(operation.proposal)
                     options = review.options(operation.guidance, self.state.projection)
                     review.decide(Redraft(options, review.focus))
@@ -214,7 +240,7 @@ class Executor:
         Does nothing during a turn, because the turn itself commits the draft between two steps.
         """
         if self._running is None:
-            self.submit(operations.CompactSession(reason="phase"))
+            self.submit(CompactSession(reason="phase"))
 
     # --- queue -----------------------------------------------------------------------------------
 
@@ -225,7 +251,7 @@ class Executor:
         self._running = queued
         queued.task = asyncio.create_task(self._carry_out(queued.operation))
         queued.task.add_done_callback(partial(self._on_end, queued))
-        self._emit(events.TaskStarted(task=queued.id, operation=queued.operation.type))
+        self._emit(TaskStarted(task=queued.id, operation=queued.operation.type))
 
     def _cancel(self, is_meant: Callable[[Operation], bool]) -> None:
         """Cancel the matching operations. Those still waiting are never started."""
@@ -281,24 +307,24 @@ class Executor:
     async def _carry_out(self, operation: Operation) -> None:
         state = self.state
         match operation:
-            case operations.RunAgent():
+            case RunAgent():
                 turn = Turn(state, self._calls, self._reminders)
                 await turn.run(operation.parts, operation.max_steps)
-            case operations.Retry():
+            case Retry():
                 await Turn(state, self._calls, self._reminders).run(None)
-            case operations.RunShell():
+            case RunShell():
                 await run_shell(state, operation.command, aside=operation.aside)
-            case operations.CompactSession():
+            case CompactSession():
                 try:
                     await self._compact(operation)
                 except FoldlineError as failure:
-                    await state.record_failure(failure)
+                    await record_failure(state.session, failure)
                     raise
-            case operations.ApplyProposal():
-                await apply(state, operation.proposal)
-            case operations.RedraftProposal():
+            case ApplyProposal():
+                await apply(state.compaction, operation.proposal)
+            case RedraftProposal():
                 await self._redraft(operation)
-            case operations.SwitchModel():
+            case SwitchModel():
                 await switch_model(state, operation.model)
             case _:
                 await self._change_view(operation)
@@ -307,24 +333,24 @@ class Executor:
         """Carry out an operation that changes the view or the strategy."""
         state = self.state
         match operation:
-            case operations.UndoCompaction():
+            case UndoCompaction():
                 await undo(state, operation.target)
-            case operations.Rewind():
+            case Rewind():
                 await rewind(state.tools, operation)
-            case operations.EditView():
+            case EditView():
                 await edit_view(state.tools, operation)
-            case operations.LoadSkill():
+            case LoadSkill():
                 await load_skill(state, operation.asked)
-            case operations.ReviewPlan():
+            case ReviewPlan():
                 await review_plan(state)
-            case operations.SetGoal():
+            case SetGoal():
                 await set_goal(state, operation.text)
-            case operations.ClearView():
+            case ClearView():
                 await state.session.append(Clear(), durable=True)
-            case operations.SwitchStrategy():
+            case SwitchStrategy():
                 state.compaction.strategy = state.compaction.load(operation.strategy)
                 name = strategy_name(state.compaction.strategy)
-                state.events.notify(STRATEGY_CHANGED.format(name=name))
+                state.events.notify(STRATEGY_CHANGED, name=name)
             case _:
                 raise AssertionError(f"{operation.type} is never queued")
 
@@ -333,14 +359,14 @@ class Executor:
 
         Rewinds do, and so do manual compactions without a preview.
         """
-        if isinstance(operation, operations.CompactSession):
+        if isinstance(operation, CompactSession):
             return operation.reason == "manual" and not self._is_preview(operation)
-        return isinstance(operation, operations.Rewind)
+        return isinstance(operation, Rewind)
 
-    def _is_preview(self, operation: operations.CompactSession) -> bool:
+    def _is_preview(self, operation: CompactSession) -> bool:
         return operation.preview or self.state.compaction.mode == "ask"
 
-    async def _compact(self, operation: operations.CompactSession) -> None:
+    async def _compact(self, operation: CompactSession) -> None:
         state = self.state
         await state.models.learn_window()
         if operation.reason == "manual":
@@ -349,13 +375,15 @@ class Executor:
                 focus=operation.focus,
                 preview=self._is_preview(operation),
             )
-            await compact(state, request)
+            await compact(state.compaction, request)
         elif operation.reason == "phase":
-            await compact_between_turns(state)
+            await compact_between_turns(state.compaction)
         else:
-            await make_room(state, operation.reason, pending=operation.pending)
+            await make_room(
+                state.compaction, operation.reason, pending=operation.pending
+            )
 
-    async def _redraft(self, operation: operations.RedraftProposal) -> None:
+    async def _redraft(self, operation: RedraftProposal) -> None:
         review = self.state.compaction.review
         request = CompactionRequest(
             review.demand(operation.proposal).entry.reason,
@@ -363,7 +391,7 @@ class Executor:
             preview=True,
             options=review.options(operation.guidance, self.state.projection),
         )
-        await compact(self.state, request)
+        await compact(self.state.compaction, request)
 
 
 def _cancel_once(task: asyncio.Task[None] | None) -> None:
@@ -376,9 +404,7 @@ def _cancel_once(task: asyncio.Task[None] | None) -> None:
 
 
 def _is_long(operation: Operation) -> bool:
-    return isinstance(
-        operation, operations.RunAgent | operations.Retry | operations.CompactSession
-    )
+    return isinstance(operation, RunAgent | Retry | CompactSession)
 
 
 def _unexpected(error: BaseException) -> str:

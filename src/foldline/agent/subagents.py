@@ -31,11 +31,22 @@ from foldline.protocol import (
     RequestRecord,
     Rule,
     Subagent,
-    events,
-    operations,
     text_parts,
 )
-from foldline.protocol.events import Event, SubagentState, TaskFinished
+from foldline.protocol.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    EntryAppended,
+    Event,
+    Notice,
+    StepStarted,
+    SubagentProgress,
+    SubagentState,
+    TaskFinished,
+    ToolFinished,
+    ToolStarted,
+)
+from foldline.protocol.operations import Approve, RunAgent
 from foldline.text.harmless import escaped_line
 from foldline.text.numbers import many, short_tokens
 from foldline.text.shorten import clip
@@ -90,7 +101,7 @@ class RunningSubagent:
     in_background: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[ToolOutcome] | None = None
     spent: Spent = field(default_factory=Spent)
-    _questions: dict[str, events.ApprovalRequested] = field(default_factory=dict)
+    _questions: dict[str, ApprovalRequested] = field(default_factory=dict)
     """Questions that the user has not answered yet, by call id."""
     _report_timer: asyncio.TimerHandle | None = None
 
@@ -109,7 +120,7 @@ class RunningSubagent:
             self._report_timer = None
         self.status = status or self._running_status()
         self.report(
-            events.SubagentProgress(
+            SubagentProgress(
                 call_id=self.record.call_id,
                 child=self.record.child,
                 agent=self.record.agent,
@@ -132,11 +143,11 @@ class RunningSubagent:
             if question.rules and granted.issuperset(
                 (question.rules[0], *question.also)
             ):
-                self.executor.submit(operations.Approve(call_id=call_id, answer="once"))
+                self.executor.submit(Approve(call_id=call_id, answer="once"))
 
     def _on_event(self, event: Event) -> None:
         match event:
-            case events.ApprovalRequested():
+            case ApprovalRequested():
                 self._questions[event.call_id] = event
                 self.report_progress()
                 fields = {
@@ -144,21 +155,21 @@ class RunningSubagent:
                     "who": self.record.agent,
                 }
                 self.report(event.model_copy(update=fields))
-            case events.ApprovalResolved():
+            case ApprovalResolved():
                 self._questions.pop(event.call_id, None)
                 fields = {"call_id": self._parent_call_id(event.call_id)}
                 self.report(event.model_copy(update=fields))
                 self.report_progress()
-            case events.ToolStarted():
+            case ToolStarted():
                 self.activity = escaped_line(f"{event.name} {event.title}")
                 self._report_soon()
-            case events.ToolFinished() | events.StepStarted():
+            case ToolFinished() | StepStarted():
                 self.activity = ""
                 self._report_soon()
-            case events.EntryAppended(entry=RequestRecord() as record):
+            case EntryAppended(entry=RequestRecord() as record):
                 self.spent = self.spent.after(record)
                 self._report_soon()
-            case events.Notice(level="warning" | "error"):
+            case Notice(level="warning" | "error"):
                 text = f"{self.record.agent}: {event.text}"
                 self.report(event.model_copy(update={"text": text}))
             case _:
@@ -227,7 +238,7 @@ class Subagents:
 
     # --- control ---------------------------------------------------------------------------------
 
-    def answer(self, approval: operations.Approve) -> None:
+    def answer(self, approval: Approve) -> None:
         """Forward the user's answer about a subagent's call.
 
         Late answers are ignored.
@@ -371,7 +382,7 @@ class Subagents:
         child.report_progress()
         status: SubagentState = "failed"
         try:
-            task = child.executor.submit(operations.RunAgent(parts=text_parts(prompt)))
+            task = child.executor.submit(RunAgent(parts=text_parts(prompt)))
             finished = await child.executor.wait_for(task)
             outcome = await self._outcome(child, finished, context)
             status = "failed" if outcome.is_error else "done"

@@ -136,7 +136,7 @@ async def test_what_the_model_has_not_seen_yet_is_not_offered_to_be_dropped(
         agent,
         watch,
     ):
-        asked = asyncio.create_task(offer_remedies(agent.state, "Full."))
+        asked = asyncio.create_task(offer_remedies(agent.state.compaction, "Full."))
         choice = await answered(watch, agent, "x")
         await asked
         assert "Drop 2–3 (read)" in next(

@@ -50,7 +50,7 @@ from foldline.view.tokens import message_tokens
 from .compact import CompactionRequest, begin_draft, compact, drafts_ahead
 from .compaction_state import CompactionState
 from .context_budget import ContextBudget
-from .state import AgentState
+from .event_stream import record_failure
 
 _MOST_EXTRA = 1.5
 """Maximum size of a draft's verbatim part plus the next step's growth.
@@ -175,8 +175,8 @@ class AutoCompact:
     A failed compaction is not tried again in the same turn.
     """
 
-    def __init__(self, state: AgentState) -> None:
-        self._state = state
+    def __init__(self, compaction: CompactionState) -> None:
+        self._compaction = compaction
         self._reasons: set[Reason] = {"threshold", "phase"}
         """Reasons for which to compact in this turn.
 
@@ -189,46 +189,44 @@ class AutoCompact:
         Returns:
             A message explaining why the prompt cannot be sent; an empty string if it can.
         """
-        state = self._state
+        compaction = self._compaction
         with suppress(FoldlineError):  # A window that is too small is reported later.
-            refusal = too_long(state.budget, prompt)
+            refusal = too_long(compaction.budget, prompt)
             if refusal:
                 return refusal
-            send_uncompacted = state.compaction.send_uncompacted
-            state.compaction.send_uncompacted = False
-            if send_uncompacted and state.budget.fits([prompt]):
+            send_uncompacted = compaction.send_uncompacted
+            compaction.send_uncompacted = False
+            if send_uncompacted and compaction.budget.fits([prompt]):
                 return ""
-            pending = state.budget.estimate(prompt)
-            if next_step(state.compaction, pending) == "send":
+            pending = compaction.budget.estimate(prompt)
+            if next_step(compaction, pending) == "send":
                 return ""
-            state.compaction.send_uncompacted = True
+            compaction.send_uncompacted = True
             refusal = await self._room_for(prompt, pending)
-            state.compaction.send_uncompacted = bool(refusal)
+            compaction.send_uncompacted = bool(refusal)
             return refusal
         return ""
 
     async def _room_for(self, prompt: UserMessage, pending: int) -> str:
         """Compact to make room for a prompt, and return the same values as `before_prompt`."""
-        state = self._state
-        if await asyncio.to_thread(
-            _fits_once_appended, state.compaction, prompt, pending
-        ):
+        compaction = self._compaction
+        if await asyncio.to_thread(_fits_once_appended, compaction, prompt, pending):
             return ""
         error = ""
         try:
-            if await make_room(state, "threshold", pending=pending) == "nothing":
+            if await make_room(compaction, "threshold", pending=pending) == "nothing":
                 # Nothing is old enough to compact yet. Once the prompt is appended, the last answer is.
                 return ""
         except FoldlineError as failure:
-            await state.record_failure(failure)
+            await record_failure(compaction.session, failure)
             error = str(failure)
-        if state.budget.fits([prompt]):
+        if compaction.budget.fits([prompt]):
             if error:
-                state.events.warn(STILL_FITS.format(error=error))
+                compaction.events.warn(STILL_FITS, error=error)
             return ""
-        if not error and state.permissions.choices.interactive:
+        if not error and compaction.choices.interactive:
             return NO_ROOM.format(
-                size=state.budget.size([prompt]), window=state.models.window
+                size=compaction.budget.size([prompt]), window=compaction.models.window
             )
         return error
 
@@ -240,19 +238,18 @@ class AutoCompact:
         Args:
             has_room: whether making room for the prompt has already made room for this step.
         """
-        state = self._state
-        compaction = state.compaction
+        compaction = self._compaction
         draft = compaction.draft
-        is_full = state.budget.is_full()
+        is_full = compaction.budget.is_full()
         if is_full and next_step(compaction) == "send":
             self._warn_stopped()
-        elif has_room and state.budget.fits():
+        elif has_room and compaction.budget.fits():
             return
         elif is_full or next_step(compaction) == "compact":
             if not compaction.was_declined:
                 await self._try("threshold")
         elif (
-            draft.overdue or newly_completed(state.projection)
+            draft.overdue or newly_completed(compaction.projection)
         ) and end_of_task_is_due(compaction):
             if draft.drafting:
                 draft.overdue = True
@@ -264,12 +261,12 @@ class AutoCompact:
 
         Returns whether the view became smaller.
         """
-        tokens = self._state.projection.tokens
+        tokens = self._compaction.projection.tokens
         with suppress(
             CompactionFailed, ContextOverflow
         ):  # the failure was reported as an event
-            await make_room(self._state, "overflow")
-        return self._state.projection.tokens < tokens
+            await make_room(self._compaction, "overflow")
+        return self._compaction.projection.tokens < tokens
 
     def draft_next(self) -> None:
         """Start drafting the next compaction, if it is due soon.
@@ -277,12 +274,11 @@ class AutoCompact:
         Does nothing if drafting needs no model call, because a compaction then takes no time. Does nothing
         if the draft would keep much more than a later compaction.
         """
-        state = self._state
-        compaction = state.compaction
-        if not drafts_ahead(state) or not asks_model(compaction.strategy):
+        compaction = self._compaction
+        if not drafts_ahead(compaction) or not asks_model(compaction.strategy):
             return
-        limits = state.budget.limits
-        is_near = limits.draft_mark <= state.budget.size() < limits.threshold
+        limits = compaction.budget.limits
+        is_near = limits.draft_mark <= compaction.budget.size() < limits.threshold
         if (
             not is_near
             or compaction.draft.serves(compaction.basis)
@@ -290,28 +286,28 @@ class AutoCompact:
         ):
             return
         if end_of_task_is_due(compaction) and _keeps_little(compaction):
-            begin_draft(state)
+            begin_draft(compaction)
 
     async def _try(self, reason: Reason) -> None:
         if reason not in self._reasons:
             return
         try:
-            await make_room(self._state, reason)
+            await make_room(self._compaction, reason)
         except (CompactionFailed, LLMError) as failure:
             self._reasons -= {"phase", reason}
-            self._state.events.warn(CONTINUES.format(error=failure))
+            self._compaction.events.warn(CONTINUES, error=failure)
 
     def _warn_stopped(self) -> None:
         """Warn once per turn that automatic compaction has stopped."""
-        state = self._state
-        paused = pause_reason(state.projection)
-        if state.compaction.mode != "off" and paused and self._reasons:
+        compaction = self._compaction
+        paused = pause_reason(compaction.projection)
+        if compaction.mode != "off" and paused and self._reasons:
             self._reasons.clear()
-            largest = largest_items(state.projection)
-            state.events.warn(STOPPED.format(reason=paused[:-1], largest=largest))
+            largest = largest_items(compaction.projection)
+            compaction.events.warn(STOPPED, reason=paused[:-1], largest=largest)
 
 
-async def compact_between_turns(state: AgentState) -> None:
+async def compact_between_turns(compaction: CompactionState) -> None:
     """Compact between two turns, with a background draft if possible.
 
     In `ask` mode, the proposal waits for the user. Without drafts, compacts immediately.
@@ -319,16 +315,16 @@ async def compact_between_turns(state: AgentState) -> None:
     Raises:
         FoldlineError: the compaction failed.
     """
-    if state.compaction.blocker is not None:
+    if compaction.blocker is not None:
         return
-    draft = state.compaction.draft
-    is_drafted = draft.serves(state.compaction.basis)
-    if not drafts_ahead(state) or (is_drafted and draft.ready):
-        request = CompactionRequest("phase", preview=state.compaction.mode == "ask")
-        await compact(state, request)
+    draft = compaction.draft
+    is_drafted = draft.serves(compaction.basis)
+    if not drafts_ahead(compaction) or (is_drafted and draft.ready):
+        request = CompactionRequest("phase", preview=compaction.mode == "ask")
+        await compact(compaction, request)
         return
     if not is_drafted:
-        begin_draft(state)
+        begin_draft(compaction)
     draft.overdue = draft.drafting
 
 
@@ -375,7 +371,7 @@ def _keeps_little(compaction: CompactionState) -> bool:
 
 
 async def make_room(
-    state: AgentState,
+    compaction: CompactionState,
     reason: Reason,
     *,
     pending: int = 0,
@@ -390,21 +386,21 @@ async def make_room(
     Raises:
         FoldlineError: the compaction failed.
     """
-    blocker = state.compaction.blocker
+    blocker = compaction.blocker
     if blocker is not None:
-        await offer_remedies(state, blocker, pending)
+        await offer_remedies(compaction, blocker, pending)
         return "asked"
-    tier = tier_budget(state.compaction, pending) if reason == "threshold" else None
+    tier = tier_budget(compaction, pending) if reason == "threshold" else None
     if tier is not None:
         threshold = short_tokens(tier.threshold)
-        state.events.notify(TIER.format(tokens=threshold, model=state.models.id))
+        compaction.events.notify(TIER, tokens=threshold, model=compaction.models.id)
     request = CompactionRequest(
         reason,
         "price" if tier else "",
         pending=pending,
         budget=tier,
     )
-    return await compact(state, request)
+    return await compact(compaction, request)
 
 
 # --- remedies the user can choose -------------------------------------------------------------------------
@@ -417,31 +413,33 @@ class _Remedy:
     carry_out: Callable[[], Awaitable[object]]
 
 
-async def offer_remedies(state: AgentState, why: str, pending: int = 0) -> None:
+async def offer_remedies(
+    compaction: CompactionState, why: str, pending: int = 0
+) -> None:
     """List the largest items, and let the user choose how to free tokens.
 
     Does nothing without a user.
     """
-    if not state.permissions.choices.interactive:
+    if not compaction.choices.interactive:
         return
-    remedies = _remedies(state, pending)
-    size = state.budget.size_with(pending)
-    choice = await state.permissions.choices.ask(
-        NEXT_SIZE.format(reason=why, size=size, window=state.budget.limits.window),
+    remedies = _remedies(compaction, pending)
+    size = compaction.budget.size_with(pending)
+    choice = await compaction.choices.ask(
+        NEXT_SIZE.format(reason=why, size=size, window=compaction.budget.limits.window),
         [Option(key=remedy.key, label=remedy.label) for remedy in remedies],
-        f"Largest items: {largest_items(state.projection)}.",
+        f"Largest items: {largest_items(compaction.projection)}.",
     )
     for remedy in remedies:
         if remedy.key == choice.key:
             await remedy.carry_out()
             return
-    state.compaction.dismissed_at = state.projection.newest_change
+    compaction.dismissed_at = compaction.projection.newest_change
 
 
-def _remedies(state: AgentState, pending: int) -> list[_Remedy]:
+def _remedies(compaction: CompactionState, pending: int) -> list[_Remedy]:
     """Return the user's options for freeing tokens now."""
     remedies = []
-    projection = state.projection
+    projection = compaction.projection
 
     def add_compaction(
         label: str,
@@ -449,9 +447,9 @@ def _remedies(state: AgentState, pending: int) -> list[_Remedy]:
         strategy: CompactionStrategy | None = None,
     ) -> None:
         request = CompactionRequest("manual", pending=pending, strategy=strategy)
-        remedies.append(_Remedy(key, label, lambda: compact(state, request)))
+        remedies.append(_Remedy(key, label, lambda: compact(compaction, request)))
 
-    if state.compaction.plan("manual") is not None:
+    if compaction.plan("manual") is not None:
         add_compaction("Compact now", "c")
     hiding = ToolResultHidingCompaction()
     messages = [item.message for item in projection.view]
@@ -462,9 +460,9 @@ def _remedies(state: AgentState, pending: int) -> list[_Remedy]:
         edit = Edit(target=largest.index, action="drop")
         label = f"Drop {_group_label(projection, largest)}"
         remedies.append(
-            _Remedy("x", label, lambda: state.session.append(edit, durable=True))
+            _Remedy("x", label, lambda: compaction.session.append(edit, durable=True))
         )
-    budget = state.budget
+    budget = compaction.budget
     room = int(budget.limits.threshold / budget.scale) - budget.overhead
     add_compaction(
         "Leave out the oldest turns", "t", TruncateTurns(max(1, room - pending))

@@ -13,9 +13,9 @@ from foldline.protocol import (
     ModelChange,
     Revert,
     Undo,
-    operations,
 )
 from foldline.protocol.events import Option
+from foldline.protocol.operations import EditView
 from foldline.view.budget import budget_for
 from foldline.view.items import is_preamble
 from foldline.view.state import newest_undoable
@@ -46,7 +46,7 @@ STILL_TOO_LARGE = (
 )
 
 
-async def edit_view(tools: Toolset, operation: operations.EditView) -> None:
+async def edit_view(tools: Toolset, operation: EditView) -> None:
     target, action = operation.target, operation.action
     projection = tools.projection
     message = projection.entry(target)
@@ -202,7 +202,7 @@ async def _make_fit(state: AgentState, llm: LLM, writer: LLM | None) -> None:
         pending=pending,
         writer=writer,
     )
-    outcome = await compact(state, request)
+    outcome = await compact(state.compaction, request)
     size = budget.size_for(model)
     if size >= limits.window:
         subject = "Even compacted, the" if outcome == "compacted" else "The"

@@ -24,6 +24,7 @@ from foldline.view.budget import Budget
 
 from .context_budget import ContextBudget
 from .event_stream import EventStream
+from .hook_runs import HookRunner
 from .models import Models
 from .proposals import BackgroundDraft, Basis, PendingProposal
 
@@ -41,6 +42,7 @@ class CompactionState:
     models: Models
     budget: ContextBudget
     choices: Choices
+    hooks: HookRunner
     strategy: CompactionStrategy = field(default_factory=AdaptiveCompaction)
     mode: Mode = "auto"
     """Whether to compact when the window is full: automatically, after asking the user, or never."""

@@ -1,8 +1,11 @@
 """The events of one agent, and the notices to the user among them."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Literal
 
+from foldline.history import Session
+from foldline.protocol import FoldlineError, NoticeRecord, RequestRecord
 from foldline.protocol.events import Event, Notice
 
 MORE_IGNORED = " {count} more were ignored: `foldline doctor` lists them."
@@ -39,12 +42,22 @@ class EventStream:
             listener(event)
 
     def notify(
-        self, text: str, level: Literal["info", "warning", "error"] = "info"
+        self,
+        text: str,
+        level: Literal["info", "warning", "error"] = "info",
+        **values: object,
     ) -> None:
-        self.emit(Notice(text=text, level=level))
+        """Show a message to the user.
 
-    def warn(self, text: str) -> None:
-        self.notify(text, "warning")
+        Args:
+            values: replace the placeholders in the text.
+        """
+        sentence = text.format(**values) if values else text
+        self.emit(Notice(text=sentence, level=level))
+
+    def warn(self, text: str, **values: object) -> None:
+        """Show a warning to the user. The arguments are the same as for `notify`."""
+        self.notify(text, "warning", **values)
 
     def warn_once(self, faults: Iterable[str]) -> None:
         """Warn about ignored files that have not been reported yet.
@@ -62,3 +75,17 @@ class EventStream:
         if len(new) > _NAMED:
             text += MORE_IGNORED.format(count=len(new) - _NAMED)
         self.warn(text)
+
+
+async def record_failure(session: Session, failure: FoldlineError) -> None:
+    """Append an error notice, unless a request's record already contains the error."""
+    if not session.entries:
+        return
+    newest = session.entries[-1]
+    if isinstance(newest, RequestRecord) and newest.error == str(failure):
+        return
+    with suppress(
+        FoldlineError
+    ):  # If writing to disk is what failed, the user sees the failure anyway.
+        notice = NoticeRecord(level="error", text=str(failure))
+        await session.append(notice, durable=True)

@@ -22,10 +22,10 @@ from foldline.protocol import (
     Entry,
     FoldlineError,
     Rule,
-    operations,
     system_words,
 )
 from foldline.protocol.events import SandboxKnown
+from foldline.protocol.operations import Revoke, SwitchApprovals
 
 from .event_stream import EventStream
 
@@ -160,15 +160,13 @@ class Permissions:
                 Approval(rule=rule, scope="project"), durable=True
             )
 
-    async def permit(
-        self, operation: operations.Revoke | operations.SwitchApprovals
-    ) -> None:
+    async def permit(self, operation: Revoke | SwitchApprovals) -> None:
         """Revoke a rule or switch the approval mode, even while a task is running.
 
         Failures are reported as events.
         """
         try:
-            if isinstance(operation, operations.SwitchApprovals):
+            if isinstance(operation, SwitchApprovals):
                 await self._switch_mode(operation)
             else:
                 await self._revoke(operation)
@@ -177,7 +175,7 @@ class Permissions:
         except FoldlineError as refusal:
             self.events.notify(str(refusal), "error")
 
-    async def _switch_mode(self, operation: operations.SwitchApprovals) -> None:
+    async def _switch_mode(self, operation: SwitchApprovals) -> None:
         mode = operation.mode
         engine = self.sandbox.engine
         before = self.policy.usual if mode == "plan" else None
@@ -188,7 +186,7 @@ class Permissions:
                 self.events.warn(engine.why)
         await self.on_mode()
 
-    async def _revoke(self, operation: operations.Revoke) -> None:
+    async def _revoke(self, operation: Revoke) -> None:
         rule = operation.rule
         if operation.scope == "project":
             await asyncio.to_thread(self.project.revoke, rule)
@@ -198,8 +196,8 @@ class Permissions:
         elif rule in self.policy.always:
             await self.session.append(Approval(rule=rule, granted=False), durable=True)
         else:
-            self.events.notify(NOT_ALLOWED.format(rule=rule_words(rule)))
+            self.events.notify(NOT_ALLOWED, rule=rule_words(rule))
 
     def _warn_not_saved(self, error: OSError) -> None:
         reason = system_words(error)
-        self.events.warn(NOT_SAVED.format(path=self.project.path, reason=reason))
+        self.events.warn(NOT_SAVED, path=self.project.path, reason=reason)

@@ -33,9 +33,9 @@ from foldline.protocol import (
     FoldlineError,
     Revert,
     is_typed,
-    operations,
     system_words,
 )
+from foldline.protocol.operations import Rewind
 from foldline.text.harmless import escaped_line
 from foldline.text.numbers import some
 from foldline.view.budget import Size
@@ -96,7 +96,7 @@ class RewindPreview:
         return [change for change in self.files if change.kind in ("write", "remove")]
 
 
-async def foresee(state: AgentState, target: operations.Rewind) -> RewindPreview:
+async def foresee(state: AgentState, target: Rewind) -> RewindPreview:
     """Preview a rewind. Reads the files, but changes nothing.
 
     Raises:
@@ -128,7 +128,7 @@ async def foresee(state: AgentState, target: operations.Rewind) -> RewindPreview
 # --- rewinding --------------------------------------------------------------------------------------------
 
 
-async def rewind(tools: Toolset, target: operations.Rewind) -> None:
+async def rewind(tools: Toolset, target: Rewind) -> None:
     """Rewind the view, the files, or both.
 
     Once started, the rewind is completed even if the caller is cancelled.
@@ -142,7 +142,7 @@ async def rewind(tools: Toolset, target: operations.Rewind) -> None:
     await finished(_rewind(tools, target, index))
 
 
-async def _rewind(tools: Toolset, target: operations.Rewind, index: int) -> None:
+async def _rewind(tools: Toolset, target: Rewind, index: int) -> None:
     result = None
     if target.files:
         await tools.known_files.settled()
@@ -166,7 +166,7 @@ async def _rewind(tools: Toolset, target: operations.Rewind, index: int) -> None
         tools.events.notify(str(result), level=result.level)
 
 
-def _index_of(tools: Toolset, target: operations.Rewind) -> int:
+def _index_of(tools: Toolset, target: Rewind) -> int:
     """Return the index of the first entry to revert."""
     if target.moment is not None:
         if tools.projection.outline(target.moment) is None:
@@ -197,7 +197,7 @@ async def _put_back(tools: Toolset, index: int) -> None:
 
 async def deliver(tools: Toolset, dmail: Dmail) -> None:
     """Rewind to the checkpoint that a D-Mail names, and append the D-Mail's message."""
-    index = _index_of(tools, operations.Rewind(checkpoint=dmail.checkpoint))
+    index = _index_of(tools, Rewind(checkpoint=dmail.checkpoint))
     items = reversed(tools.projection.view)
     prompt = next((item.index for item in items if is_typed(item.message)), None)
     paths = dict.fromkeys(

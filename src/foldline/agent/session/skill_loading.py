@@ -113,7 +113,7 @@ async def _unload(tools: Toolset, name: str) -> None:
     if name not in indexes:
         raise FoldlineError(NOT_LOADED, name=escaped_line(name))
     await tools.session.append(Edit(target=indexes[name], action="drop"), durable=True)
-    tools.events.notify(UNLOADED.format(name=name))
+    tools.events.notify(UNLOADED, name=name)
 
 
 def _skill_named(tools: Toolset, name: str, names: Sequence[str]) -> Extension:

@@ -1,7 +1,6 @@
 """The state of one agent: its session, and five states that the agent's functions share."""
 
 from collections.abc import Sized
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -10,7 +9,6 @@ from foldline.agent.project.working_folder import WorkingFolder
 from foldline.history import Session
 from foldline.llm import LLM
 from foldline.programs import keep_out
-from foldline.protocol import FoldlineError, NoticeRecord, RequestRecord
 from foldline.protocol.operations import Approve
 
 from .compaction_state import CompactionState
@@ -86,22 +84,8 @@ class AgentState:
             kept=self.tools.spill_dir,
             choices=choices,
         )
-        self.compaction = CompactionState(
-            session, self.events, self.models, self.budget, choices
-        )
         self.hooks = HookRunner(session, self.events, self.permissions)
+        self.compaction = CompactionState(
+            session, self.events, self.models, self.budget, choices, self.hooks
+        )
         session.mask = lambda text: self.models.mask(text)
-
-    async def record_failure(self, failure: FoldlineError) -> None:
-        """Append an error notice, unless a request's record already contains the error."""
-        if not self.session.entries:
-            return
-        newest = self.session.entries[-1]
-        if isinstance(newest, RequestRecord) and newest.error == str(failure):
-            return
-        with suppress(
-            FoldlineError
-        ):  # If writing to disk is what failed, the user sees the failure anyway.
-            await self.session.append(
-                NoticeRecord(level="error", text=str(failure)), durable=True
-            )

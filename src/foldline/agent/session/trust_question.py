@@ -78,7 +78,7 @@ async def revoke_trust(permissions: Permissions, path: str) -> None:
     try:
         await asyncio.to_thread(decide, files, "")
     except OSError as error:
-        permissions.events.warn(NOT_REMOVED.format(reason=system_words(error)))
+        permissions.events.warn(NOT_REMOVED, reason=system_words(error))
         return
     if not files:
         return

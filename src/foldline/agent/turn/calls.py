@@ -22,12 +22,17 @@ from foldline.protocol import (
     ToolCallPart,
     ToolDetails,
     ToolResultMessage,
-    events,
-    operations,
     system_words,
     text_parts,
 )
+from foldline.protocol.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    ToolFinished,
+    ToolStarted,
+)
 from foldline.protocol.messages import json_object
+from foldline.protocol.operations import Approve, SendToBackground
 from foldline.text.harmless import escaped_line
 from foldline.view.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
 
@@ -102,7 +107,7 @@ class Calls:
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
-        self._waiting: dict[str, asyncio.Future[operations.Approve]] = {}
+        self._waiting: dict[str, asyncio.Future[Approve]] = {}
         self._reported_fault = ""
         """The last reported problem with the project's rules file."""
         self._started: dict[str, float] = {}
@@ -111,15 +116,13 @@ class Calls:
         A tool starts after any wait for an approval.
         """
 
-    def on_answer(
-        self, answer: operations.Approve | operations.SendToBackground
-    ) -> None:
+    def on_answer(self, answer: Approve | SendToBackground) -> None:
         """Handle the user's answer about a call made by this agent or a subagent.
 
         Late answers are ignored.
         """
         subagents = self._state.subagents
-        if isinstance(answer, operations.SendToBackground):
+        if isinstance(answer, SendToBackground):
             if subagents is not None:
                 subagents.send_to_background(answer.call_id)
             return
@@ -210,7 +213,7 @@ class Calls:
         tool = state.tools.named(call.name)
         title = tool.title(call.parsed()) if tool else ""
         state.events.emit(
-            events.ToolStarted(call_id=call.call_id, name=call.name, title=title)
+            ToolStarted(call_id=call.call_id, name=call.name, title=title)
         )
         if room < _LEAST_ROOM:
             return NO_ROOM
@@ -278,7 +281,7 @@ class Calls:
     async def _append(self, result: ToolResultMessage) -> None:
         await self._state.session.append(result)
         self._state.events.emit(
-            events.ToolFinished(
+            ToolFinished(
                 call_id=result.call_id,
                 name=result.name,
                 is_error=result.is_error,
@@ -332,7 +335,7 @@ class Calls:
         if diff is None and tool.level == "edit":
             title = f"{title} {escaped_line(execution.call.arguments)}"
         answer = await self._ask(
-            events.ApprovalRequested(
+            ApprovalRequested(
                 call_id=execution.call.call_id,
                 name=execution.call.name,
                 title=title,
@@ -376,7 +379,7 @@ class Calls:
         hosts = tuple(Rule(tool="network", pattern=host) for host in refused.hosts)
         how = "with this access" if hosts else "outside the sandbox"
         answer = await self._ask(
-            events.ApprovalRequested(
+            ApprovalRequested(
                 call_id=execution.call.call_id,
                 name=execution.call.name,
                 title=BLOCKED.format(
@@ -409,7 +412,7 @@ class Calls:
         """
         paths = ", ".join(entry.path for entry in outcome.made)
         answer = await self._ask(
-            events.ApprovalRequested(
+            ApprovalRequested(
                 call_id=execution.call.call_id,
                 name=execution.call.name,
                 title=CREATED.format(title=execution.title, paths=paths),
@@ -434,7 +437,7 @@ class Calls:
         text = f"{outcome.text.rstrip()}\n{remark}\n"
         return replace(outcome, text=text, is_error=True, brief="put aside ✗")
 
-    async def _ask(self, question: events.ApprovalRequested) -> operations.Approve:
+    async def _ask(self, question: ApprovalRequested) -> Approve:
         """Ask about a call, and grant rules if the user allows similar calls from now on."""
         answer = await self._answer_to(question)
         is_always = answer.answer in ("always", "project")
@@ -450,14 +453,10 @@ class Calls:
                 await add_rule(rule)
         return answer
 
-    async def _answer_to(
-        self, question: events.ApprovalRequested
-    ) -> operations.Approve:
+    async def _answer_to(self, question: ApprovalRequested) -> Approve:
         emit = self._state.events.emit
         call_id = question.call_id
-        future: asyncio.Future[operations.Approve] = (
-            asyncio.get_running_loop().create_future()
-        )
+        future: asyncio.Future[Approve] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = future
         emit(question)
         allowed = False
@@ -466,7 +465,7 @@ class Calls:
             allowed = answer.answer != "deny"
         finally:
             del self._waiting[call_id]
-            emit(events.ApprovalResolved(call_id=call_id, allowed=allowed))
+            emit(ApprovalResolved(call_id=call_id, allowed=allowed))
         return answer
 
     def _project_rules(self) -> frozenset[Rule]:
@@ -481,7 +480,7 @@ class Calls:
         return rules
 
 
-def _declined(answer: operations.Approve) -> ToolOutcome:
+def _declined(answer: Approve) -> ToolOutcome:
     """Return the result of a declined call, with the user's reason."""
     if answer.no_one_to_ask:
         return ToolOutcome(NO_APPROVAL, True, "no one to ask ✗")

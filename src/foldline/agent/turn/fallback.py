@@ -50,7 +50,7 @@ class Fallbacks:
                 )  # may run a command to get the key
                 result = await self._switch_to(llm, name, failure)
             except FoldlineError as error:
-                self._state.events.warn(CANNOT_TAKE_OVER.format(name=name, error=error))
+                self._state.events.warn(CANNOT_TAKE_OVER, name=name, error=error)
                 continue
             if result is not None:
                 return result
@@ -95,9 +95,7 @@ class Fallbacks:
             remark = COMPACTING.format(window=info.window)
         choices = (state.parent or state).permissions.choices
         if not choices.interactive:
-            state.events.warn(
-                CONTINUING.format(error=failure, name=name, remark=remark)
-            )
+            state.events.warn(CONTINUING, error=failure, name=name, remark=remark)
             return True
         title = str(failure)
         alternative = ESC_STOPS

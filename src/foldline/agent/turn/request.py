@@ -35,8 +35,14 @@ from foldline.protocol import (
     ToolResultMessage,
     Usage,
     UserMessage,
-    events,
     text_parts,
+)
+from foldline.protocol.events import (
+    PromptReading,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    UsageReported,
 )
 from foldline.text.numbers import short_tokens
 from foldline.view.calls import early_end
@@ -113,7 +119,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
     messages = models.pairs.of(state.projection.view)
     estimated = state.projection.meter.sent + state.tools.tokens
     info = models.llm.info
-    state.events.emit(events.StepStarted(model=info.id, tokens=size))
+    state.events.emit(StepStarted(model=info.id, tokens=size))
     _warn_if_without_tools(state.tools)
     _warn_if_without_pictures(models)
     _warn_if_dearer(state.budget)
@@ -158,7 +164,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
     )
     if answer.usage is not None:
         model = answer.model or models.id
-        state.events.emit(events.UsageReported(model=model, usage=answer.usage))
+        state.events.emit(UsageReported(model=model, usage=answer.usage))
     _warn_about_answer(state.tools, answer)
     return answer
 
@@ -206,12 +212,12 @@ class _RunningRequest:
         match chunk:
             case TextChunk():
                 self._text.append(chunk.text)
-                self._models.events.emit(events.TextDelta(text=chunk.text))
+                self._models.events.emit(TextDelta(text=chunk.text))
             case ThinkingChunk():
-                self._models.events.emit(events.ThinkingDelta(text=chunk.text))
+                self._models.events.emit(ThinkingDelta(text=chunk.text))
             case ReadingChunk():
                 self._models.events.emit(
-                    events.PromptReading(read=chunk.read, total=chunk.total)
+                    PromptReading(read=chunk.read, total=chunk.total)
                 )
             case RetryChunk():
                 self._text.clear()
@@ -324,7 +330,7 @@ def _warn_if_without_pictures(models: Models) -> None:
     models.picture_warnings[info.id] = items[-1].index
     count = sum(len(_pictures(item)) for item in items)
     yours = YOUR_IMAGE.format(index=own[-1]) if own else ""
-    models.events.warn(NO_IMAGES.format(model=info.id, count=count, yours=yours))
+    models.events.warn(NO_IMAGES, model=info.id, count=count, yours=yours)
 
 
 def _unsent_picture_tokens(models: Models) -> int:
@@ -349,7 +355,7 @@ def _warn_if_dearer(budget: ContextBudget) -> None:
     if previous <= tier.above < budget.size():
         times = "twice" if tier.input == 2 else f"{tier.input:g} times"
         tokens = short_tokens(tier.above)
-        budget.models.events.warn(CROSSES_TIER.format(tokens=tokens, times=times))
+        budget.models.events.warn(CROSSES_TIER, tokens=tokens, times=times)
 
 
 def _corrected_usage(
@@ -449,7 +455,7 @@ async def hide_refused_picture(state: AgentState, failure: LLMError) -> bool:
     recalls = None if state.tools.can_recall else False
     edit = Edit(target=item.index, action="hide", recalls=recalls)
     await state.session.append(edit, durable=True)
-    state.events.warn(IMAGE_HIDDEN.format(index=item.index, size=_size(item)))
+    state.events.warn(IMAGE_HIDDEN, index=item.index, size=_size(item))
     return True
 
 

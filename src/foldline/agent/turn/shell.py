@@ -14,7 +14,8 @@ from foldline.agent.tools.bash import Output, ending_words, run_command
 from foldline.agent.tools.process import still_running
 from foldline.agent.tools.text import sendable
 from foldline.history.session import finished
-from foldline.protocol import Edit, Entry, FoldlineError, TextPart, UserMessage, events
+from foldline.protocol import Edit, Entry, FoldlineError, TextPart, UserMessage
+from foldline.protocol.events import ToolFinished, ToolStarted
 
 SHELL_CALL = "!"
 """The call id that events use for the running `!` command."""
@@ -45,7 +46,7 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
     """
     if trouble := state.tools.folder.trouble:
         raise FoldlineError(trouble)
-    state.events.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
+    state.events.emit(ToolStarted(call_id=SHELL_CALL, name="!", title=command))
     context = await _context(state)
     output = Output(context.output, context.mask)
     is_cancelled = False
@@ -61,9 +62,7 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
     except asyncio.CancelledError:
         is_cancelled = True
     state.events.emit(
-        events.ToolFinished(
-            call_id=SHELL_CALL, name="!", is_error=is_cancelled, brief=note
-        )
+        ToolFinished(call_id=SHELL_CALL, name="!", is_error=is_cancelled, brief=note)
     )
     if is_cancelled:
         await state.permissions.check_after_cancel()

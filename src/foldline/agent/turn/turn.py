@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foldline.agent.session.auto_compact import AutoCompact
+from foldline.agent.session.event_stream import record_failure
 from foldline.agent.session.file_records import record_others_changes
 from foldline.agent.session.hook_runs import HOOK_SAYS
 from foldline.agent.session.instructions import (
@@ -76,7 +77,7 @@ class Turn:
         self._calls = calls
         self._reminders = reminders
         self._fallbacks = Fallbacks(state)
-        self._compaction = AutoCompact(state)
+        self._compaction = AutoCompact(state.compaction)
         self._loop = LoopWatch(
             state.tools, state.budget.bounds, state.permissions.choices
         )
@@ -128,7 +129,7 @@ class Turn:
         try:
             return await self._answer()
         except FoldlineError as failure:
-            await state.record_failure(failure)
+            await record_failure(state.session, failure)
             raise
 
     # --- steps -----------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ class Turn:
                     failure, size, state.models.window
                 ):
                     was_made_smaller = True
-                    state.events.warn(MADE_SMALLER.format(failure=failure))
+                    state.events.warn(MADE_SMALLER, failure=failure)
                     if await self._compaction.after_overflow():
                         continue
                 if await self._fallbacks.take(failure):
