@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from foldline.agent.session.auto_compact import compact_between_turns, make_room
 from foldline.agent.session.commands import edit_view, switch_model, undo
@@ -55,6 +55,7 @@ from foldline.protocol.operations import (
     UndoCompaction,
 )
 
+Outcome = Literal["done", "cancelled", "failed"]
 STRATEGY_CHANGED = "Compactions now use the strategy {name}."
 UNEXPECTED = (
     "Foldline had an unexpected error ({type}: {error}). The session is saved up to this point. Try again, "
@@ -72,8 +73,10 @@ class _QueuedOperation:
     task: asyncio.Task[None] | None = None
     """The running task; None while the operation is waiting."""
 
-    def finished(self) -> TaskFinished:
-        return TaskFinished(task=self.id, operation=self.operation.type, outcome="done")
+    def finished(self, outcome: Outcome, error: str | None = None) -> TaskFinished:
+        return TaskFinished(
+            task=self.id, operation=self.operation.type, outcome=outcome, error=error
+        )
 
 
 class Executor:
@@ -263,24 +266,20 @@ class Executor:
         if running is not None and is_meant(running.operation):
             _cancel_once(running.task)
         for queued in dropped:
-            finished = queued.finished().model_copy(update={"outcome": "cancelled"})
+            finished = queued.finished("cancelled")
             queued.end.set_result(finished)
             self._emit(finished)
 
     def _on_end(self, queued: _QueuedOperation, task: asyncio.Task[None]) -> None:
-        finished = queued.finished()
         error = None if task.cancelled() else task.exception()
         is_expected = error is None or isinstance(error, FoldlineError)
         if task.cancelled():
-            finished = finished.model_copy(update={"outcome": "cancelled"})
+            finished = queued.finished("cancelled")
         elif error is not None:
             sentence = str(error) if is_expected else _unexpected(error)
-            finished = finished.model_copy(
-                update={
-                    "outcome": "failed",
-                    "error": sentence,
-                }
-            )
+            finished = queued.finished("failed", sentence)
+        else:
+            finished = queued.finished("done")
         if error is None or is_expected:
             queued.end.set_result(finished)
         else:
