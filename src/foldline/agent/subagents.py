@@ -7,7 +7,6 @@ and records of changed files.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from pydantic import Field
 
@@ -60,11 +59,11 @@ from .tools import (
     ToolOutcome,
 )
 
-MOST_AT_ONCE: Final = 4
+MOST_AT_ONCE = 4
 """Maximum number of subagents of one session that run in parallel. Others wait."""
-_REPORT_SECONDS: Final = 0.25
+_REPORT_SECONDS = 0.25
 """Minimum time between two progress reports of a running subagent, in seconds."""
-_TITLE: Final = 200
+_TITLE = 200
 """Maximum length of a task's title in the parent's history, in characters. The rest is cut off."""
 CONTINUES = "The agent {name} continues in the background. You will get its answer as a message."
 UNFINISHED = "[{agent} did not finish: {problem}]"
@@ -517,7 +516,7 @@ def _first_line(prompt: str) -> str:
 
 # --- the tool ---------------------------------------------------------------------------------------------
 
-_DESCRIPTION: Final = (
+_DESCRIPTION = (
     "Give a task to an agent with its own context window. You only get its answer. Use it for work on many "
     "files or in many steps. It does not know this conversation: include all it needs. Calls in one step run "
     "in parallel. Agents:"

@@ -35,7 +35,7 @@ UNDONE = "You undid the last compaction."
 
 @dataclass
 class CompactionState:
-    """The settings of compaction, and what is being prepared."""
+    """The settings of compaction, the pending proposal and the background draft."""
 
     session: Session
     events: EventStream
@@ -96,7 +96,10 @@ class CompactionState:
 
     @property
     def blocker(self) -> str | None:
-        """Message explaining why compaction is not automatic now; None if it is automatic."""
+        """Message explaining why compaction is not automatic now.
+
+        None if it is automatic.
+        """
         if self.mode == "off":
             return AUTO_OFF
         if paused := pause_reason(self.projection):
@@ -115,9 +118,9 @@ class CompactionState:
         limits: Budget | None = None,
         pending: int = 0,
     ) -> Plan | None:
-        """Return the plan of a compaction, or None if there is nothing to compact.
+        """Return the plan of a compaction.
 
-        Plans are cached until the history changes.
+        Returns None if there is nothing to compact. Plans are cached until the history changes.
 
         Args:
             limits: limits of another model; the active ones by default.

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from foldline.agent.extensions.hooks import MOST_BYTES, Hook, hooks_of
 from foldline.agent.project.discovery import up_to_top
@@ -31,7 +31,7 @@ LEFT_PROCESS = "left a process behind"
 BAD_JSON = "printed invalid JSON"
 NO_REASON = "no reason given"
 
-_PLAIN_TEXT_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreCompact")
+_PLAIN_TEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact")
 """Events whose hooks may print plain text for the model.
 
 For `PreCompact`, the text becomes the focus of the compaction.
@@ -47,7 +47,7 @@ _MOST_CONTEXT = 10_000
 """Maximum length of the text that one hook may send to the model, in characters. The rest is cut off."""
 _SHOWN = 60
 """Maximum length of a hook's command, and of its output, in a notice, in characters."""
-_CLAUDE_TOOLS: Final = {
+_CLAUDE_TOOLS = {
     "bash": "Bash",
     "edit": "Edit",
     "write": "Write",
@@ -61,7 +61,7 @@ _CLAUDE_TOOLS: Final = {
 """Claude Code's names for our tools.
 
 Matchers and scripts written for Claude Code use these names."""
-_CLAUDE_ARGUMENTS: Final = {
+_CLAUDE_ARGUMENTS = {
     "path": "file_path",
     "old": "old_string",
     "new": "new_string",

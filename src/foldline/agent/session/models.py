@@ -83,7 +83,7 @@ class Models:
         return self.llm.info.guessed and not self.window_proof(self.llm).stated
 
     def window_proof(self, llm: LLM) -> WindowProof:
-        """Return what earlier requests prove about a model's window."""
+        """Return the limits of a model's window that earlier requests have proven."""
         meter = self.session.projection.meter
         return meter.window_proof(llm.info.id if llm.info.named else meter.model)
 

@@ -1,4 +1,4 @@
-"""What an agent may do: the policy, granted rules, the sandbox, and the user's answers."""
+"""The permissions of an agent: policy, granted rules, sandbox, and questions to the user."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

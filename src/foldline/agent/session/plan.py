@@ -7,7 +7,7 @@ plan is shown again before the user can accept it.
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -37,40 +37,36 @@ from .skill_loading import append_to_view
 from .state import AgentState
 from .toolset import Toolset
 
-NO_USER: Final = (
-    "There is no user to answer. Use the most likely choice, and say which one."
-)
-NO_PLAN: Final = "There is no plan yet. Send a prompt, and the model writes one."
-PLAN_ACCEPTED: Final = (
-    "The plan has been accepted. Every request includes it from now on."
-)
-GOAL_PINNED: Final = "The goal is pinned."
-GOAL_REMOVED: Final = "The goal has been removed."
-NO_GOAL: Final = "No goal is set. /goal LINE sets one."
-NOT_PLAN_MODE: Final = "Ignored: the mode is not plan. Continue with the work."
-TOO_LATE: Final = "Ignored: an earlier plan in this step has already been accepted."
-EMPTY_PLAN: Final = "The plan is empty."
-SAVED: Final = "The plan has been saved. The turn ends here, because there is no user to accept it."
-NOT_ACCEPTED: Final = "The user did not accept the plan{reason}"
-UNDECIDED: Final = "The user has not decided yet. End your turn."
-ACCEPTED: Final = "The user accepted the plan{change}. It follows. Carry it out."
-CHANGED: Final = " with changes"
-EMPTY_CHOICE: Final = "Not asked: one of the choices is empty."
-NO_ANSWER: Final = "The user did not answer the question. Do not ask it again."
-CHOSE: Final = "The user chose: {answer}"
-OWN_WORDS: Final = "The user answered in their own words: {answer}"
-ACCEPT_QUESTION: Final = "Accept this plan?"
-MODEL_ASKS: Final = "The model asks"
-_MOST_BYTES: Final = 1024 * 1024
+NO_USER = "There is no user to answer. Use the most likely choice, and say which one."
+NO_PLAN = "There is no plan yet. Send a prompt, and the model writes one."
+PLAN_ACCEPTED = "The plan has been accepted. Every request includes it from now on."
+GOAL_PINNED = "The goal is pinned."
+GOAL_REMOVED = "The goal has been removed."
+NO_GOAL = "No goal is set. /goal LINE sets one."
+NOT_PLAN_MODE = "Ignored: the mode is not plan. Continue with the work."
+TOO_LATE = "Ignored: an earlier plan in this step has already been accepted."
+EMPTY_PLAN = "The plan is empty."
+SAVED = "The plan has been saved. The turn ends here, because there is no user to accept it."
+NOT_ACCEPTED = "The user did not accept the plan{reason}"
+UNDECIDED = "The user has not decided yet. End your turn."
+ACCEPTED = "The user accepted the plan{change}. It follows. Carry it out."
+CHANGED = " with changes"
+EMPTY_CHOICE = "Not asked: one of the choices is empty."
+NO_ANSWER = "The user did not answer the question. Do not ask it again."
+CHOSE = "The user chose: {answer}"
+OWN_WORDS = "The user answered in their own words: {answer}"
+ACCEPT_QUESTION = "Accept this plan?"
+MODEL_ASKS = "The model asks"
+_MOST_BYTES = 1024 * 1024
 """Maximum number of bytes read from the plan file."""
-_PLAN_HEAD: Final = "The user accepted this plan. Follow it. If you deviate from it, say where and why.\n\n"
-_GOAL_HEAD: Final = "The goal of this session, in the user's words: "
-_OPTIONS: Final = (
+_PLAN_HEAD = "The user accepted this plan. Follow it. If you deviate from it, say where and why.\n\n"
+_GOAL_HEAD = "The goal of this session, in the user's words: "
+_OPTIONS = (
     Option(key="y", label="Accept the plan", agrees=True),
     Option(key="e", label="Edit it", asks="edit"),
 )
-_REJECT: Final = Option(key="n", label="No, and say why", asks="line")
-_BRIEF: Final = 40
+_REJECT = Option(key="n", label="No, and say why", asks="line")
+_BRIEF = 40
 """Maximum length of an answer on its call's row, in characters.
 
 The rest is not shown there.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from foldline.agent.extensions.custom_commands import NAME, words_of
 from foldline.agent.extensions.mcp.listing import Trouble, description_of
@@ -27,15 +27,13 @@ from .toolset import Toolset
 if TYPE_CHECKING:
     from mcp.types import Prompt
 
-_RESOURCE: Final = re.compile(r"(?:^|(?<=[\s(\[{\"'，。：（]))@([\w.-]+):(\S+)")
-_PUNCTUATION: Final = ".,;:!?)]}\"'，。：）"
+_RESOURCE = re.compile(r"(?:^|(?<=[\s(\[{\"'，。：（]))@([\w.-]+):(\S+)")
+_PUNCTUATION = ".,;:!?)]}\"'，。：）"
 """Characters that may follow an address at the end of a phrase or sentence."""
-_UNTYPABLE: Final = re.compile(r"[^\w.-]+")
-MISSING: Final = "/{command} needs {names}. Type values for them after the command."
-NOT_EXPANDED: Final = (
-    "/{command} could not be expanded: the MCP server {server} {reason}."
-)
-NOT_READ: Final = "@{address} could not be read: the MCP server {server} {reason}."
+_UNTYPABLE = re.compile(r"[^\w.-]+")
+MISSING = "/{command} needs {names}. Type values for them after the command."
+NOT_EXPANDED = "/{command} could not be expanded: the MCP server {server} {reason}."
+NOT_READ = "@{address} could not be read: the MCP server {server} {reason}."
 
 
 def typed_name(name: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from foldline.agent.project.discovery import Extension
 from foldline.agent.settings.schema import Limits
@@ -33,7 +33,7 @@ from .skill_loading import SkillTool
 from .state import AgentState
 from .toolset import SEARCH_TOOL, SKILL_TOOL, TASK_TOOL
 
-_SESSION_TOOLS: Final = frozenset(
+_SESSION_TOOLS = frozenset(
     {
         TASK_TOOL,
         SKILL_TOOL,

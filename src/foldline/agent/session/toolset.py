@@ -1,4 +1,4 @@
-"""An agent's tools: which exist, which are offered to the model, and what they share.
+"""The tools of an agent, those offered to the model, and the data that tools share.
 
 The offered tools are part of the prefix of every request, which the provider caches. They change only between
 two turns, or after the model has searched for tools.

@@ -147,7 +147,7 @@ class Settings(AllSettings):
         return None if table is None else table.window
 
     def window_of(self, model: str) -> int | None:
-        """Return a model's configured window in tokens, or None if it is not set."""
+        """Return a model's configured window in tokens, if it is set."""
         return self.own_window(model) or self.context.window
 
     @property

@@ -294,7 +294,10 @@ class Calls:
     async def _refusal(
         self, execution: _Execution, hook_decision: str
     ) -> ToolOutcome | None:
-        """Return the result of a rejected call, or None if the call may run."""
+        """Return the result of a rejected call.
+
+        Returns None if the call may run.
+        """
         state, tool = self._state, execution.tool
         arguments, context = execution.arguments, execution.context
         # In a thread, because `inside` follows links, and that of `fetch` resolves the host.

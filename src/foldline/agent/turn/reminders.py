@@ -5,7 +5,6 @@ survive compactions and restarts.
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from foldline.agent.session.state import AgentState
 from foldline.agent.tools.history import todo_lines
@@ -15,20 +14,18 @@ from foldline.view.items import STANDING
 from foldline.view.outline import MessageOutline
 from foldline.view.projection import Projection
 
-PLAN_MODE: Final = (
+PLAN_MODE = (
     "Plan mode is on. Explore with tools that read: tools cannot change anything or run commands. "
     "Use `ask_user` for questions that only the user can decide. Then submit the whole plan with the `plan` "
     "tool: the steps in order, the files they change, and how to check the result."
 )
-PLAN_MODE_OVER: Final = (
+PLAN_MODE_OVER = (
     "Plan mode is off, and no plan was accepted. Do what the user asks now."
 )
-_SUBAGENT_PLAN_MODE: Final = (
-    "Plan mode is on: tools cannot change anything or run commands."
-)
+_SUBAGENT_PLAN_MODE = "Plan mode is on: tools cannot change anything or run commands."
 """Reminder for a subagent, which can neither submit plans nor ask the user."""
-_SUBAGENT_PLAN_MODE_OVER: Final = "Plan mode is off."
-_TODO_HEAD: Final = "The current todo list, including completed items:\n"
+_SUBAGENT_PLAN_MODE_OVER = "Plan mode is off."
+_TODO_HEAD = "The current todo list, including completed items:\n"
 
 
 class Reminders:
