@@ -106,7 +106,7 @@ def called_functions() -> Iterator[list[str]]:
 
 
 WALK = (
-    "chat.ChatScreen._submitted",
+    "screen.ChatScreen._submitted",
     "open_session.OpenSession._prompt",
     "runner.Runner.send",
     "runner.Runner._deliver",

@@ -605,10 +605,10 @@ async def test_where_hooks_are_asked_first_no_compaction_is_drafted_before(
         work, PlayedLLM("done", "done"), compaction="summary", interactive=True
     )
     await agent.prompt("hello")
-    assert drafts_ahead(agent.state)
+    assert drafts_ahead(agent.state.compaction)
     own(home, "PreCompact", "true")
     await agent.prompt("more")
-    assert not drafts_ahead(agent.state)
+    assert not drafts_ahead(agent.state.compaction)
     await agent.aclose()
 
 

@@ -134,7 +134,7 @@ def budget_error(agent: AgentState) -> str:
     Returns an empty string if the window is large enough.
     """
     try:
-        agent.budget  # noqa: B018
+        agent.budget.limits  # noqa: B018
     except FoldlineError as failure:
         return str(failure)
     return ""
