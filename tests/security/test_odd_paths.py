@@ -154,7 +154,7 @@ async def test_a_rewind_skips_an_odd_path_and_restores_the_others(
         )
         changes = await file_changes(agent.state.tools, NEW)
         restored = await restore(agent.state.tools, changes)
-        align_memory(agent.state, NEW)
+        align_memory(agent.state.tools, NEW)
     assert restored.done == ()
     assert [left for left, _ in restored.skipped] == [path]
     await agent.aclose()
