@@ -13,7 +13,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.session.state import AgentState
 from foldline.agent.turn.calls import Calls
-from foldline.agent.turn.fallback import Fallbacks
+from foldline.agent.turn.reminders import Reminders
 from foldline.agent.turn.turn import Turn
 from foldline.frontend.figures import Figures
 from foldline.history import Session
@@ -191,7 +191,7 @@ def the_entries_on_disk(of: Grown) -> Callable[[Entry], object]:
 
 def the_next_turn(of: Grown) -> Callable[[Entry], object]:
     """Its beginning, but for the files of the turn before and what is written."""
-    turn = Turn(of.state, Calls(of.state), Fallbacks(of.state, lambda _: of.state.llm))
+    turn = Turn(of.state, Calls(of.state), Reminders(of.state))
 
     async def nothing(*_: object, **__: object) -> None:
         return
@@ -223,7 +223,7 @@ FOLLOWERS: dict[str, Follower] = {
     "whether a todo is done": follows(lambda of: newly_completed(of.projection)),
     "whether an answer is missing": follows(lambda of: unanswered(of.projection)),
     "the next turn": the_next_turn,
-    "the room for results": follows(lambda of: of.state.room_for_results()),
+    "the room for results": follows(lambda of: of.state.budget.room_for_results()),
 }
 
 

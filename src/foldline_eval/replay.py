@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from foldline.agent.session.auto_compact import auto_compact_blocker, end_of_task_is_due
+from foldline.agent.session.auto_compact import end_of_task_is_due
 from foldline.agent.session.compact import CompactionRequest, compact
 from foldline.agent.session.state import AgentState
 from foldline.compaction import CompactionStrategy
@@ -160,21 +160,19 @@ class _Player:
         self.newest: BaseMessage | None = None
         self._length = PerMessage(message_tokens)
         self.state = AgentState(
-            session=self.session,
-            llm=_RecordingLLM(summariser, self._record_summary),
-            tools=(),
-            emit=self._on_event,
-            budget_settings=sizes,
-            ledger=SessionLedger(Ledger(arm.score)),
+            self.session, _RecordingLLM(summariser, self._record_summary)
         )
+        self.state.events.subscribe(self._on_event)
+        self.state.budget.settings = sizes
+        self.state.compaction.ledger = SessionLedger(Ledger(arm.score))
         if arm.strategy is None:
-            self.state.mode = "off"
+            self.state.compaction.mode = "off"
             return
-        self.state.strategy = arm.strategy
-        _ = self.state.budget
+        self.state.compaction.strategy = arm.strategy
+        _ = self.state.budget.limits
         preamble = filter(is_preamble, run.session.history)
         try:
-            self.state.check_window(sum(map(message_tokens, preamble)))
+            self.state.budget.check_window(sum(map(message_tokens, preamble)))
         except FoldlineError:
             raise WindowTooSmall(PREAMBLE_TOO_LARGE) from None
 
@@ -201,17 +199,22 @@ class _Player:
         self.newest = message
 
     async def _before_prompt(self, message: UserMessage) -> None:
-        if end_of_task_is_due(self.state) and auto_compact_blocker(self.state) is None:
+        compaction = self.state.compaction
+        if end_of_task_is_due(compaction) and compaction.blocker is None:
             await self._compact("phase")
-        if self.state.is_full([message]):
-            await self._compact("threshold", pending=self.state.estimate(message))
+        if self.state.budget.is_full([message]):
+            await self._compact(
+                "threshold", pending=self.state.budget.estimate(message)
+            )
 
     async def _step(self, answer: AssistantMessage) -> None:
         state = self.state
         if isinstance(self.newest, ToolResultMessage):
-            if state.is_full():
+            if state.budget.is_full():
                 await self._compact("threshold")
-            elif newly_completed(self.session.projection) and end_of_task_is_due(state):
+            elif newly_completed(self.session.projection) and end_of_task_is_due(
+                state.compaction
+            ):
                 await self._compact("phase")
         messages = await self._fitting_request()
         length = sum(map(self._length, messages))
@@ -222,8 +225,8 @@ class _Player:
         )
         record = RequestRecord(
             digest="",
-            model=state.llm.info.id,
-            dialect=state.llm.dialect,
+            model=state.models.llm.info.id,
+            dialect=state.models.llm.dialect,
             after=state.projection.last_index,
             view_items=len(messages),
             estimated=state.projection.meter.sent,
@@ -234,7 +237,7 @@ class _Player:
         )
         self.run.requests.append(step)
         measured_answer = answer.model_copy(
-            update={"usage": usage, "model": state.llm.info.id}
+            update={"usage": usage, "model": state.models.llm.info.id}
         )
         await self.session.append(measured_answer, record)
 
@@ -259,7 +262,7 @@ class _Player:
             for item in self.session.projection.view[-len(group) - 1 :]
             if isinstance(item.message, ToolResultMessage) and item.index in group
         )
-        room = max(_LEAST_RESULT, self.state.room_for_results() - used)
+        room = max(_LEAST_RESULT, self.state.budget.room_for_results() - used)
         if message_tokens(result) <= room:
             return result
         clipped = with_text(result, clip_to_tokens(result.text, room, result.index))
@@ -276,12 +279,14 @@ class _Player:
         if self.arm.strategy is None:
             return
         self.run.due += 1
-        if reason == "threshold" and auto_compact_blocker(self.state):
+        if reason == "threshold" and self.state.compaction.blocker:
             reason = "manual"
         before = self.session.view
         count = len(self.session.entries)
         with suppress(FoldlineError):  # recorded by `_on_event`
-            await compact(self.state, CompactionRequest(reason, pending=pending))
+            await compact(
+                self.state.compaction, CompactionRequest(reason, pending=pending)
+            )
         for entry in self.session.entries[count:]:
             if isinstance(entry, Compaction):
                 self._record_compaction(entry, before)

@@ -197,10 +197,12 @@ async def test_other_tools_are_named_before_all_else(
     tmp_path: Path, preset: str
 ) -> None:
     async with bench(tmp_path, preset) as made:
-        tools = made.agent.state.tools
-        made.agent.state.tools = [tool for tool in tools if tool.spec.name != "todo"]
+        tools = made.agent.state.tools.all
+        made.agent.state.tools.all = [
+            tool for tool in tools if tool.spec.name != "todo"
+        ]
         use = await made.read()
-        made.agent.state.tools = tools
+        made.agent.state.tools.all = tools
     assert use.miss is not None and use.miss.cause == "tools"
     assert use.cached < use.expected / 4, (
         "tools stand first: what follows them is another prefix"
@@ -210,9 +212,9 @@ async def test_other_tools_are_named_before_all_else(
 async def test_another_model_has_a_cache_of_its_own(tmp_path: Path) -> None:
     async with bench(tmp_path, "openai") as made:
         with server_of("openai", model="scripted-2") as (_, other):
-            made.agent.state.llm = other
+            made.agent.state.models.llm = other
             use = await made.read()
-            made.agent.state.llm = made.client
+            made.agent.state.models.llm = made.client
             back = await made.read()
     assert use.miss is not None and use.miss.cause == "model" and use.cached == 0
     assert back.miss is not None and back.miss.cause == "model" and back.cached > 0

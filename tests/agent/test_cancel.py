@@ -444,7 +444,7 @@ async def test_a_cancel_at_any_event_leaves_a_sound_history(
             finished = await agent.executor.wait_for(prompt(agent, "read them"))
         assert broken(agent.session.projection) == []
         stop()
-        agent.state.policy = Policy(mode="all")
+        agent.state.permissions.policy = Policy(mode="all")
         assert (await agent.prompt("and now?")).text
         await agent.executor.settle()
         assert reload_session(agent).projection.view == agent.session.projection.view

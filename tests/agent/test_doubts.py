@@ -110,7 +110,7 @@ async def test_a_server_that_cuts_silently_is_reported_once_never_learnt_and_com
         assert [seen.rejected for seen in server.requests() if seen.rejected] == []
         assert max(seen.prompt_tokens for seen in server.requests()) < WINDOW
         assert 0 < usual <= len(projection.all_compactions) <= 2 * usual
-        assert agent.state.size() > 2_000
+        assert agent.state.budget.size() > 2_000
         assert broken(projection) == []
         await agent.aclose()
 

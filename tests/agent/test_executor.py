@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.agent import NO_CONNECT
 from foldline.agent.executor import STRATEGY_CHANGED
+from foldline.agent.session.models import NO_CONNECT
 from foldline.agent.tools import (
     Arguments,
     BaseTool,
@@ -315,7 +315,9 @@ async def test_a_compaction_by_hand_that_would_only_lose_is_neither_made_nor_off
     [end] = watch.of(events.CompactionEnd)
     assert (end.nothing, end.proposed, end.error) == (True, False, None)
     assert agent.session.projection.view == before
-    assert agent.state.review.proposal is None and not watch.of(events.ProposalReady)
+    assert agent.state.compaction.review.proposal is None and not watch.of(
+        events.ProposalReady
+    )
     assert len(llm.summary_requests) == 1, "that is known once it is written"
     await agent.aclose()
 
@@ -377,7 +379,7 @@ async def test_switching_models_goes_on_with_the_new_one_and_closes_the_old(
         agent.executor.submit(operations.SwitchModel(model="away"))
     )
     assert (failed.outcome, failed.error) == ("failed", "The server is away.")
-    assert (agent.state.llm, old.closed, away.closed) == (old, 0, 1)
+    assert (agent.state.models.llm, old.closed, away.closed) == (old, 0, 1)
     await agent.executor.wait_for(
         agent.executor.submit(operations.SwitchModel(model="other"))
     )
@@ -386,7 +388,7 @@ async def test_switching_models_goes_on_with_the_new_one_and_closes_the_old(
     assert [
         entry.model for entry in agent.session.entries if isinstance(entry, ModelChange)
     ] == ["other"]
-    assert agent.state.budget.window == 200_000
+    assert agent.state.budget.limits.window == 200_000
     await agent.aclose()
 
 
@@ -437,7 +439,7 @@ async def test_the_strategy_can_be_switched_and_a_name_that_leads_nowhere_change
     tmp_path: Path,
 ) -> None:
     agent, watch = agent_in(tmp_path, PlayedLLM(), compaction="simple")
-    assert type(agent.state.strategy).__name__ == "SimpleCompaction"
+    assert type(agent.state.compaction.strategy).__name__ == "SimpleCompaction"
     switch = operations.SwitchStrategy
     done = await agent.executor.wait_for(
         agent.executor.submit(switch(strategy="digest"))
@@ -449,7 +451,7 @@ async def test_the_strategy_can_be_switched_and_a_name_that_leads_nowhere_change
     failed = await agent.executor.wait_for(
         agent.executor.submit(switch(strategy="no:Such"))
     )
-    assert (failed.outcome, type(agent.state.strategy).__name__) == (
+    assert (failed.outcome, type(agent.state.compaction.strategy).__name__) == (
         "failed",
         "DigestCompaction",
     )

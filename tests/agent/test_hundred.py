@@ -85,7 +85,7 @@ async def work(folder: Path) -> Agent:
 
 async def assert_found(agent: Agent, folder: Path, wanted: list[Plant]) -> set[int]:
     """Each is found by the agent's own tools, and read back exactly; the entries they are in."""
-    tools = {tool.spec.name: tool for tool in agent.state.tools}
+    tools = {tool.spec.name: tool for tool in agent.state.tools.all}
     return {await found_in(tools, folder, plant) for plant in wanted}
 
 

@@ -218,7 +218,7 @@ async def changes_of_the_view(walk: Walk) -> None:
         lambda: any("grown" in tool.spec.name for tool in walk.servers.tools)
     )
     await walk.ask("with what has grown")
-    await walk.done(operations.SwitchModel(model=walk.agent.state.llm.info.id))
+    await walk.done(operations.SwitchModel(model=walk.agent.state.models.llm.info.id))
     await walk.ask("to another client")
     newest = next(
         entry for entry in reversed(walk.entries) if isinstance(entry, UserMessage)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.session import auto_compact
-from foldline.agent.session import state as agent_state
+from foldline.agent.session import auto_compact, context_budget
 from foldline.agent.session.auto_compact import TIER
 from foldline.agent.turn import request
 from foldline.agent.turn.request import CROSSES_TIER
@@ -25,7 +24,7 @@ COMPACTS = TIER.format(tokens="20k", model="tiered")
 
 @pytest.fixture(autouse=True)
 def priced(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (auto_compact, request, agent_state):
+    for module in (auto_compact, request, context_budget):
         monkeypatch.setattr(
             module, "price_of", lambda model: TIERED if model == "tiered" else None
         )
@@ -66,7 +65,7 @@ async def test_a_long_session_is_compacted_at_the_tier_and_the_user_told_why(
     assert (made.reason, made.cause, made.window) == (
         "threshold",
         "price",
-        agent.state.window,
+        agent.state.models.window,
     )
 
 

@@ -129,8 +129,8 @@ async def test_a_compacted_result_is_found_and_read_back_exactly(
 
 async def test_the_model_can_fetch_a_compacted_entry_in_a_turn(tmp_path: Path) -> None:
     agent, result = await compacted(tmp_path)
-    agent.state.llm.script.clear()  # type: ignore[attr-defined]
-    agent.state.llm.script.extend(  # type: ignore[attr-defined]
+    agent.state.models.llm.script.clear()  # type: ignore[attr-defined]
+    agent.state.models.llm.script.extend(  # type: ignore[attr-defined]
         [
             tool_reply(("history_search", {"query": "row 7 "})),
             tool_reply(("history_read", {"index": result.index}), stem="r"),

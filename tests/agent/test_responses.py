@@ -71,10 +71,10 @@ async def test_reasoning_goes_back_live_and_after_resuming_and_not_to_another_se
         assert [seen.violations for seen in server.requests()] == [(), (), ()]
         assert broken(again.session.projection) == []
         assert again.session.projection.meter.replays_reasoning, "what goes back counts"
-        await again.state.llm.aclose()
+        await again.state.models.llm.aclose()
 
         # The same model by name, at another server: what was encrypted for the first is left out.
-        again.state.llm = responding(other)
+        again.state.models.llm = responding(other)
         await again.prompt("Say more")
         [seen] = other.requests()
         assert seen.violations == ()

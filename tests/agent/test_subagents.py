@@ -15,6 +15,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.extensions.agent_files import parsed_agent
 from foldline.agent.project.discovery import Extension
+from foldline.agent.session.subagent_session import WAS_STOPPED, tools_of
 from foldline.agent.settings.schema import Limits
 from foldline.agent.subagents import (
     DID_NOT_FINISH,
@@ -22,8 +23,6 @@ from foldline.agent.subagents import (
     IMPORTED,
     LAST_TEXT,
     SESSION_GONE,
-    WAS_STOPPED,
-    tools_of,
 )
 from foldline.agent.tools import Tool, ToolFailure
 from foldline.agent.tools.bans import NAMED
@@ -680,7 +679,7 @@ def test_an_agents_file_says_which_commands_it_runs(
 ) -> None:
     [bash] = tools_of(an_agent(fields), [BashTool()])
     agent, _ = agent_in(tmp_path, PlayedLLM())
-    context = agent.state.tool_context("", 1_000)
+    context = agent.state.tools.context("", 1_000)
     for command in runs:
         assert bash.preview({"command": command}, context) is None
     for command in refused:

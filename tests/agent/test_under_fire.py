@@ -530,8 +530,10 @@ async def test_a_server_that_is_down_is_asked_again_and_found_when_it_is_back(
         assert [each.attempt for each in down.watch.of(events.Retrying)] == [
             *range(1, 9)
         ]
-        await down.agent.state.llm.aclose()
-        down.agent.state.llm = under_fire(tmp_path / "up", server).agent.state.llm
+        await down.agent.state.models.llm.aclose()
+        down.agent.state.models.llm = under_fire(
+            tmp_path / "up", server
+        ).agent.state.models.llm
         assert (await down.done(operations.Retry())).outcome == "done"
         await down.goes_on()
         await down.aclose()

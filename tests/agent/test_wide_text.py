@@ -30,7 +30,7 @@ async def test_a_session_that_learnt_on_english_takes_chinese_text_without_a_ref
     with running_server(window=WINDOW, script=SCRIPT) as server:
         llm = chat_at(server.base_url, model=server.model, window=WINDOW)
         agent, _ = agent_in(tmp_path, llm)
-        while agent.state.size() < WINDOW // 2:
+        while agent.state.budget.size() < WINDOW // 2:
             await agent.prompt(ENGLISH)
         projection = agent.session.projection
         assert projection.meter.calibration.ratio(projection.meter.model) < 0.95

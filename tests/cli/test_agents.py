@@ -27,7 +27,7 @@ async def switched(agent: Agent, model: str) -> str:
     )
     return (
         finished.error
-        or f"{agent.state.llm.info.id} at {agent.state.llm.info.provider}"
+        or f"{agent.state.models.llm.info.id} at {agent.state.models.llm.info.provider}"
     )
 
 
@@ -41,7 +41,7 @@ async def test_the_server_of_the_environment_has_a_name_to_go_back_to(
         monkeypatch.setenv("OPENAI_BASE_URL", other.base_url)
         monkeypatch.setenv("BOX_KEY", "sk-of-the-box")
         agent, here = agent_here(tmp_path, box), other.root.removeprefix("http://")
-        assert (await agent.state.llm.prepare()).id == "one"
+        assert (await agent.state.models.llm.prepare()).id == "one"
         there = box.root.removeprefix("http://")
         for model, asked in (
             ("two@box", f"two at {there}"),
@@ -97,7 +97,7 @@ async def test_a_model_alone_is_one_of_the_provider_asked_now(
         )
         assert await switched(agent, "offline") == "offline at offline"
         assert await switched(agent, "@box") == f"one at {here}"
-        assert agent.state.budget.window == 20_000
+        assert agent.state.budget.limits.window == 20_000
         changes = [
             entry for entry in agent.session.entries if isinstance(entry, ModelChange)
         ]

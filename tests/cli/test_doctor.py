@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.permissions.sandbox import Engine
+from foldline.agent.permissions.sandbox_engine import Engine
 from foldline.cli import doctor_checks
 from foldline.cli.doctor import NO_PROBLEMS, POSSIBLE_REPAIR
 from foldline.cli.doctor_checks import (

@@ -38,8 +38,11 @@ def test_resumed_it_counts_before_the_server_is_asked(
         session, settings, connect_llm(settings, os.environ), interactive=True
     )
     try:
-        assert (agent.state.window, agent.state.window_is_assumed) == (10_000, False)
-        assert agent.state.budget.window == 10_000
+        assert (agent.state.models.window, agent.state.models.window_is_assumed) == (
+            10_000,
+            False,
+        )
+        assert agent.state.budget.limits.window == 10_000
     finally:
         session.close()
 
@@ -53,7 +56,7 @@ def test_another_model_is_not_measured_against_it(cli: CommandLine, held: Path) 
     settings = settings_here(model="another-1")
     session = open_for_writing(held, cli.cwd)
     agent = agent_for(session, settings, connect_llm(settings, os.environ))
-    assert agent.state.window_is_assumed
+    assert agent.state.models.window_is_assumed
     session.close()
 
 

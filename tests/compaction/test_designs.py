@@ -307,7 +307,7 @@ async def test_a_cancelled_manual_compaction_writes_nothing_and_ends_as_aborted(
     await agent.prompt("hello")
     before = list(agent.session.entries)
     task = asyncio.create_task(agent.compact())
-    while not agent.state.review.drafting:
+    while not agent.state.compaction.review.drafting:
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -91,5 +91,5 @@ async def test_a_strategy_is_picked_from_a_list_that_says_all_of_each(
         assert all(name in running.text for name in BUILT_IN)
         await running.press(*"digest", "enter")
         await running.until(
-            lambda: strategy_name(running.agent.state.strategy) == "digest"
+            lambda: strategy_name(running.agent.state.compaction.strategy) == "digest"
         )

@@ -61,7 +61,7 @@ def test_a_plan_is_made_once_for_a_view_that_hardly_grows(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("planned again")
 
-    monkeypatch.setattr(made._state, "plan", never)
+    monkeypatch.setattr(made._state.compaction, "plan", never)
     made.room()
     assert made.cut_index() is not None
     made.compacting = "manual"
@@ -78,7 +78,7 @@ def test_a_manual_plan_is_made_once_for_a_view_that_hardly_grows(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("planned again")
 
-    monkeypatch.setattr(made._state, "plan", never)
+    monkeypatch.setattr(made._state.compaction, "plan", never)
     made._state.projection.append(
         UserMessage(index=made._state.projection.last_index + 1, parts=text_parts("go"))
     )
@@ -143,7 +143,7 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
     ).asked()
     session = Session.from_entries(session_in(tmp_path).header, built.entries)
     agent_state = Agent(session, llm=PlayedLLM()).state
-    adds, size = Figures(agent_state).undo_adds(), agent_state.size()
+    adds, size = Figures(agent_state).undo_adds(), agent_state.budget.size()
     assert adds is not None and adds > 0
     session.projection.append(
         Undo(
@@ -152,7 +152,7 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
         )
     )
     assert (
-        agent_state.size() == size + adds
+        agent_state.budget.size() == size + adds
     )  # what the meter shows then, and what a question names before
 
 

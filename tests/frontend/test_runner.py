@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.session.auto_compact import TOO_LONG
-from foldline.agent.session.state import Mode
+from foldline.agent.session.compaction_state import Mode
 from foldline.agent.turn.turn import CANCELLED
 from foldline.frontend.runner import (
     ENTER_ASKS,
@@ -197,7 +197,7 @@ async def test_where_only_the_last_answer_fills_the_window_the_prompt_goes_and_i
         await made.watch.until(lambda: made.watch.ends == [("run_agent", "done")] * 2)
         assert made.prompts == ["tell me all", "next"]
         assert len(made.agent.session.projection.all_compactions) == 1
-        assert made.agent.state.fits()
+        assert made.agent.state.budget.fits()
         assert broken(made.agent.session.projection) == []
 
 

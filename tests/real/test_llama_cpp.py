@@ -202,7 +202,7 @@ async def test_a_full_window_is_compacted_and_the_session_goes_on(
             break
         await agent.prompt(f"{STORY * 8} This was page {number}. Say only: read.")
     assert agent.session.projection.all_compactions
-    assert agent.state.window == WINDOW
+    assert agent.state.models.window == WINDOW
     assert broken(agent.session.projection) == []
     assert (await agent.prompt("Are you there?")).text.strip()
     await agent.aclose()
@@ -219,7 +219,7 @@ async def test_a_real_refusal_is_compacted_away_and_the_step_goes_through(
         await agent.prompt(f"{STORY * 12} This was page {number}. Say only: read.")
     ends = watch.of(events.CompactionEnd)
     assert ends and ends[0].reason == "overflow" and ends[0].will_retry
-    assert agent.state.budget.window == WINDOW
+    assert agent.state.budget.limits.window == WINDOW
     await agent.aclose()
 
 

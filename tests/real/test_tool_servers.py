@@ -21,7 +21,7 @@ from foldline.agent.extensions.mcp.listing import ONLY_A_TASK
 from foldline.agent.extensions.mcp.servers import PARTLY_RUN
 from foldline.agent.extensions.mcp.tools import BINARY, BROKEN
 from foldline.agent.session.server_prompts import resource_rows
-from foldline.agent.turn.toolset import BY_SEARCH
+from foldline.agent.session.toolset import BY_SEARCH
 from foldline.protocol import (
     FoldlineError,
     NoticeRecord,
@@ -315,7 +315,7 @@ async def test_a_resource_that_is_named_goes_along_and_one_that_is_none_is_said(
         agent
     )
     assert "Resource 7: This is a plaintext resource" in sent(agent)
-    rows = {name: is_whole for name, _, is_whole in resource_rows(agent.state)}
+    rows = {name: is_whole for name, _, is_whole in resource_rows(agent.state.tools)}
     assert rows["everything:demo://resource/static/document/features.md"]
     assert not rows["everything:demo://resource/dynamic/text/"]
     with pytest.raises(
@@ -425,7 +425,7 @@ async def test_what_a_call_adds_to_its_resources_can_be_named_at_once(
     await harness.until(
         lambda: any(
             name == "everything:demo://resource/session/new.gz"
-            for name, *_ in resource_rows(agent.state)
+            for name, *_ in resource_rows(agent.state.tools)
         )
     )
     await agent.prompt("See @everything:demo://resource/session/new.gz")

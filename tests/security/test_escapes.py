@@ -23,8 +23,8 @@ from foldline.agent.permissions.sandbox import (
     NETWORK_ACCESS,
     READ_ACCESS,
     WRITE_ACCESS,
-    Engine,
 )
+from foldline.agent.permissions.sandbox_engine import Engine
 from foldline.agent.permissions.sandbox_policy import SandboxPolicy, bubblewrap_words
 from foldline.agent.tools.process import environment
 from support.agents import PATIENCE

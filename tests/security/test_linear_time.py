@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.permissions.sandbox import Engine, Sandbox
+from foldline.agent.permissions.sandbox import Sandbox
+from foldline.agent.permissions.sandbox_engine import Engine
 from foldline.agent.tools.files import nearest
 from foldline.compaction.strategies.hierarchical import parse_levels
 from foldline.compaction.summary_text import (

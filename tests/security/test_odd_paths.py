@@ -152,9 +152,9 @@ async def test_a_rewind_skips_an_odd_path_and_restores_the_others(
         await append_checkpoint(
             agent.state.session, [FileImage(path=path, before="0" * 64, after=None)]
         )
-        changes = await file_changes(agent.state, NEW)
-        restored = await restore(agent.state, changes)
-        align_memory(agent.state, NEW)
+        changes = await file_changes(agent.state.tools, NEW)
+        restored = await restore(agent.state.tools, changes)
+        align_memory(agent.state.tools, NEW)
     assert restored.done == ()
     assert [left for left, _ in restored.skipped] == [path]
     await agent.aclose()

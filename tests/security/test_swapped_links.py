@@ -171,8 +171,8 @@ async def test_a_rewind_writes_and_removes_nothing_through_a_link(
 
     rewind_look = rewind.look_in
     monkeypatch.setattr(rewind, "look_in", look_in)
-    changes = await rewind.file_changes(agent.state, start)
-    restored = await rewind.restore(agent.state, changes)
+    changes = await rewind.file_changes(agent.state.tools, start)
+    restored = await rewind.restore(agent.state.tools, changes)
     await agent.aclose()
     assert (restored.done, len(restored.skipped)) == ((), 2)
     assert is_unchanged(outside)

@@ -98,7 +98,7 @@ async def _at_rest(agent: Agent, watch: Watch) -> None:
     if agent.at_good_moment():
         agent.executor.submit(operations.CompactSession(reason="phase"))
         await agent.executor.settle()
-    await watch.until(lambda: not agent.state.draft.drafting)
+    await watch.until(lambda: not agent.state.compaction.draft.drafting)
     await agent.executor.settle()
 
 

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import pytest
 
-from foldline.agent.permissions.sandbox import Engine, Sandbox, engine_here
+from foldline.agent.permissions.sandbox import Sandbox
+from foldline.agent.permissions.sandbox_engine import Engine, engine_here
 from foldline.agent.permissions.sandbox_launcher import landlock_version
 from foldline.agent.permissions.sandbox_policy import SandboxOptions
 from foldline.agent.tools.process import environment, spawn

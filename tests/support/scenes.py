@@ -640,7 +640,9 @@ def preview_of(summary: StreamedAnswer) -> Callable[[Scene, Pilot[None]], Any]:
         scene.clock.now += 12
         summary.say(SUMMARY)
         summary.end()
-        await scene.until(pilot, lambda: scene.agent.state.review.proposal is not None)
+        await scene.until(
+            pilot, lambda: scene.agent.state.compaction.review.proposal is not None
+        )
         await scene.until(pilot, lambda: scene.app.chat.presenter.settled)
 
     return play

@@ -102,7 +102,7 @@ async def prompt(agent: Agent, chance: random.Random) -> Any:
 
     After undone compactions the window is full, and the user compacts first.
     """
-    if agent.state.past_soft_mark:
+    if agent.state.budget.past_soft_mark:
         return await compaction(agent, chance)
     text = " ".join(
         f"Point {chance.randrange(10**6)} of what is to be kept in mind."
@@ -113,7 +113,7 @@ async def prompt(agent: Agent, chance: random.Random) -> Any:
 
 async def use_tools(agent: Agent, chance: random.Random) -> Any:
     """Run calls; one result is long and goes to a file next to the session."""
-    if agent.state.past_soft_mark:
+    if agent.state.budget.past_soft_mark:
         return await compaction(agent, chance)
     name = f"note-{chance.randrange(20)}.txt"
     orders = [
@@ -127,7 +127,7 @@ async def use_tools(agent: Agent, chance: random.Random) -> Any:
 
 async def interrupt(agent: Agent, chance: random.Random) -> Any:
     """Start a turn and interrupt it at some point."""
-    if agent.state.past_soft_mark:
+    if agent.state.budget.past_soft_mark:
         return await compaction(agent, chance)
     task = agent.executor.submit(
         operations.RunAgent(parts=text_parts("run `sleep 0.01`, then list files"))
@@ -146,19 +146,20 @@ async def apply_a_proposal(agent: Agent, chance: random.Random) -> Any:
     finished = await done(
         agent, operations.CompactSession(reason="manual", preview=True)
     )
-    proposal = agent.state.review.proposal
+    proposal = agent.state.compaction.review.proposal
     if proposal is None:
         return finished
     pins = (chance.choice(proposal.view).index,)
     with suppress(
         CompactionFailed
     ):  # with a large pin, a compaction would save nothing
-        await agent.state.review.revise(
+        await agent.state.compaction.review.revise(
             operations.ReviseProposal(proposal=proposal.id, pins=pins)
         )
-    assert agent.state.review.proposal is not None
+    assert agent.state.compaction.review.proposal is not None
     return await done(
-        agent, operations.ApplyProposal(proposal=agent.state.review.proposal.id)
+        agent,
+        operations.ApplyProposal(proposal=agent.state.compaction.review.proposal.id),
     )
 
 

@@ -53,7 +53,7 @@ async def test_what_is_new_then_is_the_next_request_at_the_price_of_its_model(
     async with at_rest(tmp_path, CachingLLM()) as (agent, _):
         found, price = known(agent), price_of(PRICED)
         assert price is not None
-        assert found.tokens == agent.state.size()
+        assert found.tokens == agent.state.budget.size()
         assert found.dollars == pytest.approx(price.cost(found.tokens, 0))
 
 
@@ -76,7 +76,7 @@ async def test_where_no_life_is_known_or_the_model_or_the_view_is_another_nothin
     async with at_rest(tmp_path / "a", CachingLLM(life=0)) as (agent, _):
         assert cache_end(agent) is None
     async with at_rest(tmp_path / "b", CachingLLM()) as (agent, _):
-        agent.state.llm = CachingLLM(model="other")
+        agent.state.models.llm = CachingLLM(model="other")
         assert cache_end(agent) is None
     async with at_rest(tmp_path / "c", CachingLLM()) as (agent, _):
         await agent.executor.wait_for(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.session import state as agent_state
+from foldline.agent.session import compaction_state, toolset
 from foldline.compaction import engine, summary_view
 from support.agents import reply
 from support.live import FULL, live
@@ -30,8 +30,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, counting)
 
-    counts(agent_state, "plan")
-    counts(agent_state, "spec_tokens")
+    counts(compaction_state, "plan")
+    counts(toolset, "spec_tokens")
     counts(engine, "plan")
     counts(engine, "find_cut")
     counts(summary_view, "find_cut")
@@ -62,7 +62,7 @@ async def test_a_prompt_that_needs_a_compaction_has_one_plan(
         parts = reply(FULL).parts
         while not running.agent.must_make_room(parts):
             await running.ask(FULL)
-        running.agent.state._plans.clear()
+        running.agent.state.compaction._plans.clear()
         calls.clear()
         await running.ask(FULL)
         assert len(running.agent.session.projection.all_compactions) == 1
@@ -75,14 +75,14 @@ async def test_schemas_are_weighed_once_for_each_change_of_the_tools(
     async with live(tmp_path / "shop", "hello", "again") as running:
         state = running.agent.state
         weighed = calls["spec_tokens"]
-        assert weighed == len(state.specs)
+        assert weighed == len(state.tools.specs)
         await running.ask("hi")
         await running.ask("more")
         assert calls["spec_tokens"] == weighed
-        before = state.overhead
-        state.tools = state.tools[1:]
-        assert state.overhead < before
-        assert calls["spec_tokens"] == weighed + len(state.specs)
+        before = state.budget.overhead
+        state.tools.all = state.tools.all[1:]
+        assert state.budget.overhead < before
+        assert calls["spec_tokens"] == weighed + len(state.tools.specs)
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def called_functions() -> Iterator[list[str]]:
 
 
 WALK = (
-    "chat.ChatScreen._submitted",
+    "screen.ChatScreen._submitted",
     "open_session.OpenSession._prompt",
     "runner.Runner.send",
     "runner.Runner._deliver",

@@ -172,7 +172,7 @@ async def test_a_compaction_by_hand_stops_the_turn_and_what_was_queued_waits_in_
         tmp_path, *script, summaries=(Gate(opened, DRAFT),)
     ) as made:
         await fill(made)
-        made.agent.state.budget_settings = lambda _: BudgetSettings(
+        made.agent.state.budget.settings = lambda _: BudgetSettings(
             threshold=16_000, soft_ratio=1.0
         )
         for text in ["runs", *TWENTY[:10]]:
@@ -204,7 +204,7 @@ async def test_what_is_typed_during_a_compaction_by_hand_goes_on_behind_what_was
         tmp_path, *script, summaries=(Gate(opened, DRAFT),)
     ) as made:
         await fill(made)
-        made.agent.state.budget_settings = lambda _: BudgetSettings(
+        made.agent.state.budget.settings = lambda _: BudgetSettings(
             threshold=16_000, soft_ratio=1.0
         )
         for text in ["runs", *TWENTY[:10]]:
@@ -239,7 +239,7 @@ async def near_the_soft_mark(made: DrivenAgent) -> None:
     """Turns until the next one ends above the soft mark."""
     desk_of_agent = made.agent.state
     longest = len(FULL) // 3  # tokens that a turn takes, at most
-    while desk_of_agent.size() + longest < desk_of_agent.budget.soft_mark:
+    while desk_of_agent.budget.size() + longest < desk_of_agent.budget.limits.soft_mark:
         made.runner.send(FULL)
         await quiet(made)
     assert compactions(made) == 0
@@ -376,7 +376,7 @@ async def test_interrupted_while_it_asks_the_prompt_comes_back_and_the_proposal_
         assert made.queue.held == HELD
         made.runner.cancel()
         await quiet(made)
-        kept = made.agent.state.review.proposal
+        kept = made.agent.state.compaction.review.proposal
         assert kept is not None
         assert kept.id == ready.proposal
         assert len(made.prompts) == 6
@@ -407,14 +407,14 @@ async def test_asked_before_a_prompt_the_word_lets_it_go(
             made.runner.send(text)
         ready = await made.watch.first(events.ProposalReady)
         decision = operations.ApplyProposal if wanted else operations.DiscardProposal
-        settings = made.agent.state.budget_settings
+        settings = made.agent.state.budget.settings
         if not wanted:  # so that nothing else is asked before the prompts behind it
-            made.agent.state.budget_settings = lambda _: BudgetSettings(
+            made.agent.state.budget.settings = lambda _: BudgetSettings(
                 threshold=16_200, soft_ratio=1.0
             )
         made.runner.submit(decision(proposal=ready.proposal))
         await sent(made, 6 + 4)
         assert made.prompts[6:] == [HELD, *TWENTY[:3]]
         assert compactions(made) == int(wanted)
-        made.agent.state.budget_settings = settings
+        made.agent.state.budget.settings = settings
         holds(made)

@@ -8,25 +8,23 @@ from functools import partial
 
 from foldline.agent.extensions.mcp import ToolServers
 from foldline.agent.extensions.mcp.elicitation import elicited
-from foldline.agent.permissions.approvals import SANDBOXED, Choices, resumed_policy
+from foldline.agent.permissions.approvals import Policy, resumed_policy
 from foldline.agent.permissions.sandbox_policy import SandboxOptions
 from foldline.agent.session.auto_compact import (
-    auto_compact_blocker,
     end_of_task_is_due,
     next_step,
 )
-from foldline.agent.session.hook_runs import fire
-from foldline.agent.session.limits import Bounds
+from foldline.agent.session.compaction_state import Mode
+from foldline.agent.session.models import Connect, no_other_model
 from foldline.agent.session.plan import AskUserTool, PlanTool
-from foldline.agent.session.proposals import BackgroundDraft
 from foldline.agent.session.skill_loading import SkillTool
-from foldline.agent.session.state import AgentState, Mode
+from foldline.agent.session.state import AgentState
 from foldline.agent.session.tool_search import ToolSearch
 from foldline.agent.settings.schema import Limits
 from foldline.agent.settings.settings import Settings, connect_summariser
 from foldline.agent.tools.history import DmailTool, Mailbox, recall_tools
 from foldline.agent.turn.request import EMPTY_ANSWER
-from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy
+from foldline.compaction import CompactionStrategy
 from foldline.history import Session
 from foldline.llm import LLM
 from foldline.protocol import (
@@ -35,20 +33,21 @@ from foldline.protocol import (
     FoldlineError,
     Part,
     UserMessage,
-    events,
-    operations,
     text_parts,
 )
-from foldline.protocol.events import Event, TaskFinished
+from foldline.protocol.events import (
+    ApprovalRequested,
+    ChoiceRequested,
+    Event,
+    TaskFinished,
+    ToolsListed,
+)
+from foldline.protocol.operations import CompactSession, Interrupt, Operation, RunAgent
 from foldline.view.budget import BudgetSettings
 
 from .executor import Executor
 from .subagents import Subagents
 from .tools import Tool, default_tools
-
-NO_CONNECT = (
-    "This agent cannot connect to the model {model}: it was created without `connect`."
-)
 
 
 class Agent:
@@ -69,10 +68,10 @@ class Agent:
         interactive: bool = False,
         dmail: bool = False,
         budget: BudgetSettings | Callable[[int], BudgetSettings] | None = None,
-        approvals: ApprovalMode = "ask",
+        approvals: ApprovalMode | Policy = "ask",
         tools: Sequence[Tool] | None = None,
         servers: ToolServers | None = None,
-        connect: Callable[[str], LLM] | None = None,
+        connect: Connect | None = None,
         fallback: Sequence[str] = (),
         limits: Limits | None = None,
         sandbox: SandboxOptions | None = None,
@@ -88,6 +87,7 @@ class Agent:
             interactive: whether a user answers proposals and questions.
             dmail: whether the model may rewind itself to an earlier checkpoint.
             budget: token limits, or a function that returns them for a window.
+            approvals: the mode, or a whole policy. With a mode, the rules of a resumed session apply.
             tools: tools to offer; all by default.
             servers: MCP servers; closed with the agent.
             connect: function that returns a client for another model, given its name.
@@ -97,43 +97,30 @@ class Agent:
             hooks: whether to run the user's hooks, and those project hooks that the user has agreed to.
         """
         self.session = session
-        connect = connect or _no_other_model
-        mailbox = Mailbox() if dmail else None
-        own_tools = (
-            (*default_tools(), *recall_tools(session))
-            if tools is None
-            else tuple(tools)
-        )
-        if mailbox is not None:
-            own_tools = (*own_tools, DmailTool(session, mailbox))
-        self.state = AgentState(
-            session=session,
-            llm=llm,
-            tools=own_tools,
-            emit=lambda _: None,
-            summary_llm=summariser,
-            mode="auto" if mode == "ask" and not interactive else mode,
-            draft=BackgroundDraft(on=draft_ahead and interactive),
-            choices=Choices(interactive=interactive),
-            budget_settings=budget
-            if callable(budget)
-            else lambda _: budget or BudgetSettings(),
-            policy=replace(resumed_policy(session, approvals), mode=approvals),
-            mailbox=mailbox,
-            servers=servers,
-            fallback=fallback,
-            bounds=Bounds(limits or Limits()),
-            runs_hooks=hooks,
-        )
-        if tools is None:
-            self._add_state_tools(connect)
-        self.state.sandbox.options = sandbox or SandboxOptions()
+        state = AgentState(session, llm, is_interactive=interactive)
+        self.state = state
+        state.models.connect = connect or no_other_model
+        state.models.summary_llm = summariser
+        state.models.fallback = fallback
+        state.budget.bounds.limits = limits or Limits()
+        if callable(budget):
+            state.budget.settings = budget
+        elif budget is not None:
+            state.budget.settings = lambda _: budget
+        if not isinstance(approvals, Policy):
+            approvals = replace(resumed_policy(session, approvals), mode=approvals)
+        state.permissions.policy = approvals
+        state.permissions.sandbox.options = sandbox or SandboxOptions()
+        state.hooks.is_on = hooks
+        self._add_tools(tools, dmail=dmail)
         if servers is not None:
             self._add_servers(servers)
+        state.compaction.use_mode(mode, draft_ahead=draft_ahead)
         if isinstance(compaction, str):
-            compaction = load_strategy(compaction, self.state.dependencies)
-        self.state.strategy = compaction or AdaptiveCompaction()
-        self.executor = Executor(self.state, connect)
+            compaction = state.compaction.load(compaction)
+        if compaction is not None:
+            state.compaction.strategy = compaction
+        self.executor = Executor(state)
         self._notifications: set[asyncio.Task[object]] = set()
         """Running tasks of `Notification` hooks."""
         self.executor.subscribe(self._on_event)
@@ -141,37 +128,47 @@ class Agent:
         self.settings: Settings | None = None
         """The current settings. None if the agent was created without settings."""
 
-    def _add_state_tools(self, connect: Callable[[str], LLM]) -> None:
-        """Add the tools that work on the agent's state."""
+    def _add_tools(self, tools: Sequence[Tool] | None, *, dmail: bool) -> None:
+        """Offer these tools; by default, all of them."""
         state = self.state
-        subagents = Subagents(state, connect)
-        state.subagents = subagents
-        state.tools = (
-            *state.tools,
-            SkillTool(state),
-            PlanTool(state),
-            AskUserTool(state),
-            subagents.tool,
-        )
+        own: list[Tool] = [*default_tools(), *recall_tools(self.session)]
+        if tools is not None:
+            own = [*tools]
+        if dmail:
+            state.tools.mailbox = Mailbox()
+            own.append(DmailTool(self.session, state.tools.mailbox))
+        if tools is None:
+            subagents = Subagents(state)
+            state.subagents = subagents
+            own += [
+                SkillTool(state.budget),
+                PlanTool(state),
+                AskUserTool(state.permissions.choices),
+                subagents.tool,
+            ]
+        state.tools.all = own
 
     def _add_servers(self, servers: ToolServers) -> None:
-        state = self.state
-        state.tools = (*state.tools, ToolSearch(state, servers))
-        servers.listed = lambda: state.emit(events.ToolsListed())
-        if state.is_interactive:
-            servers.ask = partial(elicited, state.choices)
-        servers.sandbox_of = state.sandbox_of_server
-        servers.tell = state.warn
+        tools = self.state.tools
+        permissions = self.state.permissions
+        tools.servers = servers
+        tools.all = (*tools.all, ToolSearch(tools, servers))
+        servers.listed = lambda: tools.events.emit(ToolsListed())
+        if permissions.choices.interactive:
+            servers.ask = partial(elicited, permissions.choices)
+        servers.sandbox_of = permissions.sandbox_of_server
+        servers.tell = tools.events.warn
+        permissions.on_mode = servers.follow_mode
 
     def start(self) -> None:
         """Start tool servers and probe the sandbox in the background.
 
         Without this call, the first turn does both.
         """
-        if self.state.servers is not None:
-            self.state.servers.start()
-        if self.state.policy.mode in SANDBOXED:
-            self._sandbox_probe = asyncio.create_task(self.state.sandbox_engine())
+        if self.state.tools.servers is not None:
+            self.state.tools.servers.start()
+        if self.state.permissions.is_sandboxed:
+            self._sandbox_probe = asyncio.create_task(self.state.permissions.engine())
 
     # --- compaction around a prompt --------------------------------------------------------------
 
@@ -183,8 +180,8 @@ class Agent:
         with suppress(
             FoldlineError
         ):  # A window that is too small is reported by the turn.
-            pending = self.state.estimate(UserMessage(parts=tuple(parts)))
-            return next_step(self.state, pending) != "send"
+            pending = self.state.budget.estimate(UserMessage(parts=tuple(parts)))
+            return next_step(self.state.compaction, pending) != "send"
         return False
 
     def at_good_moment(self) -> bool:
@@ -194,13 +191,14 @@ class Agent:
         """
         state = self.state
         with suppress(FoldlineError):
-            if auto_compact_blocker(state) is None and end_of_task_is_due(state):
-                return state.review.usable(state.projection) is None
+            compaction = state.compaction
+            if compaction.blocker is None and end_of_task_is_due(compaction):
+                return compaction.review.usable(state.projection) is None
         return False
 
     def fits(self, parts: Sequence[Part]) -> bool:
         """Return whether this prompt fits into the window without a compaction."""
-        return self.state.fits([UserMessage(parts=tuple(parts))])
+        return self.state.budget.fits([UserMessage(parts=tuple(parts))])
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -219,13 +217,11 @@ class Agent:
                 history.
         """
         parts = text_parts(prompt) if isinstance(prompt, str) else tuple(prompt)
-        await self.state.prepare()
+        await self.state.models.prepare()
         if not self.must_make_room(parts) and self.at_good_moment():
-            await self._run(operations.CompactSession(reason="phase"))
+            await self._run(CompactSession(reason="phase"))
         first_index = self.session.next_index
-        finished = await self._run(
-            operations.RunAgent(parts=parts, max_steps=max_steps)
-        )
+        finished = await self._run(RunAgent(parts=parts, max_steps=max_steps))
         _raise_failure(finished)
         if reason := self.state.unsent:
             raise FoldlineError(reason[:1].upper() + reason[1:])
@@ -236,7 +232,7 @@ class Agent:
         if (
             answer is None
             or answer.index < first_index
-            or (answer.calls and not self.state.ends_with_plan)
+            or (answer.calls and not self.state.tools.ends_with_plan)
         ):
             raise FoldlineError(EMPTY_ANSWER)
         return answer
@@ -247,25 +243,25 @@ class Agent:
         Raises:
             FoldlineError: the compaction failed; nothing has changed.
         """
-        operation = operations.CompactSession(reason="manual", focus=focus)
+        operation = CompactSession(reason="manual", focus=focus)
         _raise_failure(await self._run(operation))
 
-    async def _run(self, operation: operations.Operation) -> TaskFinished:
+    async def _run(self, operation: Operation) -> TaskFinished:
         task = self.executor.submit(operation)
         try:
             return await self.executor.wait_for(task)
         except asyncio.CancelledError:
-            self.executor.submit(operations.Interrupt())
+            self.executor.submit(Interrupt())
             await asyncio.shield(self.executor.settle())
             raise
 
-    def _on_event(self, event: events.Event) -> None:
+    def _on_event(self, event: Event) -> None:
         """Run `Notification` hooks when an event asks the user a question."""
-        if not isinstance(event, events.ApprovalRequested | events.ChoiceRequested):
+        if not isinstance(event, ApprovalRequested | ChoiceRequested):
             return
         payload = {"message": event.title, "notification_type": "permission_prompt"}
         task = asyncio.create_task(
-            fire(self.state, "Notification", payload, ["permission_prompt"])
+            self.state.hooks.fire("Notification", payload, ["permission_prompt"])
         )
         self._notifications.add(task)
         task.add_done_callback(self._notifications.discard)
@@ -275,8 +271,8 @@ class Agent:
             task.cancel()
         await asyncio.gather(*self._notifications, return_exceptions=True)
         try:
-            if self.state.start_messages is not None:
-                await fire(self.state, "SessionEnd", {"reason": "exit"})
+            if self.state.hooks.start_messages is not None:
+                await self.state.hooks.fire("SessionEnd", {"reason": "exit"})
         finally:
             if self._sandbox_probe is not None:
                 self._sandbox_probe.cancel()
@@ -288,10 +284,6 @@ def _raise_failure(finished: TaskFinished) -> None:
         raise FoldlineError(finished.error or "The operation failed.")
     if finished.outcome == "cancelled":
         raise FoldlineError("Cancelled.")
-
-
-def _no_other_model(model: str) -> LLM:
-    raise FoldlineError(NO_CONNECT, model=model)
 
 
 # --- settings ---------------------------------------------------------------------------------------------
@@ -320,14 +312,12 @@ def use_request_options(state: AgentState, settings: Settings) -> None:
     """Apply changed request settings, starting with the next request."""
     from foldline.llm.client import ModelClient
 
-    if isinstance(state.llm, ModelClient):
-        state.llm.use(settings.request_options)
+    if isinstance(state.models.llm, ModelClient):
+        state.models.llm.use(settings.request_options)
 
 
 def retune(
-    state: AgentState,
-    settings: Settings,
-    environ: Mapping[str, str],
+    state: AgentState, settings: Settings, environ: Mapping[str, str]
 ) -> Callable[[], LLM | None]:
     """Prepare to apply changed compaction settings.
 
@@ -338,24 +328,27 @@ def retune(
     Raises:
         FoldlineError: the strategy cannot be loaded, or the summary model cannot be reached.
     """
-    strategy = load_strategy(settings.compaction.strategy, state.dependencies)
     summariser = connect_summariser(settings, environ)
+    writer = summariser or state.models.llm
+    strategy = state.compaction.load(settings.compaction.strategy, writer)
 
     def apply() -> LLM | None:
-        interactive = state.is_interactive
-        state.mode = settings.compaction.mode
-        if state.mode == "ask" and not interactive:
-            state.mode = "auto"
-        state.budget_settings = settings.budget_settings
-        state.fallback = settings.fallback
-        state.bounds.limits = settings.bounds(watched=interactive)
-        state.sandbox.options = settings.sandbox_options
-        state.strategy = strategy
-        state.draft.on = settings.compaction.draft_ahead == "on" and interactive
+        compaction = state.compaction
+        compaction.strategy = strategy
+        compaction.use_mode(
+            settings.compaction.mode,
+            draft_ahead=settings.compaction.draft_ahead == "on",
+        )
+        state.budget.settings = settings.budget_settings
+        state.budget.bounds.limits = settings.bounds(
+            watched=state.permissions.choices.interactive
+        )
+        state.permissions.sandbox.options = settings.sandbox_options
+        state.models.fallback = settings.fallback
         use_request_options(state, settings)
-        state.draft.drop()  # it used the old strategy, and its model may be closed now
-        unused = state.summary_llm
-        state.summary_llm = summariser
+        compaction.draft.drop()  # it used the old strategy, and its model may be closed now
+        unused = state.models.summary_llm
+        state.models.summary_llm = summariser
         return unused
 
     return apply

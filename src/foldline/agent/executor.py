@@ -6,13 +6,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from foldline.agent.session.auto_compact import compact_between_turns, make_room
 from foldline.agent.session.commands import edit_view, switch_model, undo
 from foldline.agent.session.compact import CompactionRequest, apply, compact
+from foldline.agent.session.event_stream import record_failure
 from foldline.agent.session.instructions import job_end
-from foldline.agent.session.permission_changes import permit
 from foldline.agent.session.plan import review_plan, set_goal
 from foldline.agent.session.proposals import Redraft
 from foldline.agent.session.rewind import rewind
@@ -20,22 +20,47 @@ from foldline.agent.session.skill_loading import load_skill
 from foldline.agent.session.state import AgentState
 from foldline.agent.session.trust_question import revoke_trust
 from foldline.agent.turn.calls import Calls
-from foldline.agent.turn.fallback import Fallbacks
+from foldline.agent.turn.reminders import Reminders
 from foldline.agent.turn.shell import run_shell
 from foldline.agent.turn.turn import Turn
-from foldline.compaction import load_strategy, strategy_name
-from foldline.llm import LLM
-from foldline.protocol import Clear, FoldlineError, events, operations
-from foldline.protocol.events import Event, TaskFinished
-from foldline.protocol.operations import Operation
+from foldline.compaction import strategy_name
+from foldline.protocol import Clear, FoldlineError
+from foldline.protocol.events import EntryAppended, TaskFinished, TaskStarted
+from foldline.protocol.operations import (
+    ApplyProposal,
+    Approve,
+    Choose,
+    ClearView,
+    CompactSession,
+    DiscardProposal,
+    EditView,
+    HoldCommit,
+    Interrupt,
+    LoadSkill,
+    Operation,
+    RedraftProposal,
+    Retry,
+    ReviewPlan,
+    ReviseProposal,
+    Revoke,
+    Rewind,
+    RunAgent,
+    RunShell,
+    SendToBackground,
+    SetGoal,
+    SwitchApprovals,
+    SwitchModel,
+    SwitchStrategy,
+    TakeBackTrust,
+    UndoCompaction,
+)
 
+Outcome = Literal["done", "cancelled", "failed"]
 STRATEGY_CHANGED = "Compactions now use the strategy {name}."
 UNEXPECTED = (
     "Foldline had an unexpected error ({type}: {error}). The session is saved up to this point. Try again, "
     "and report the error if it happens again."
 )
-
-Listener = Callable[[Event], None]
 
 
 @dataclass(eq=False)
@@ -48,8 +73,10 @@ class _QueuedOperation:
     task: asyncio.Task[None] | None = None
     """The running task; None while the operation is waiting."""
 
-    def finished(self) -> TaskFinished:
-        return TaskFinished(task=self.id, operation=self.operation.type, outcome="done")
+    def finished(self, outcome: Outcome, error: str | None = None) -> TaskFinished:
+        return TaskFinished(
+            task=self.id, operation=self.operation.type, outcome=outcome, error=error
+        )
 
 
 class Executor:
@@ -59,25 +86,22 @@ class Executor:
     proposal are not queued. Manual compactions and rewinds abort the running turn.
     """
 
-    def __init__(self, state: AgentState, connect: Callable[[str], LLM]) -> None:
+    def __init__(self, state: AgentState) -> None:
         self.state = state
-        self._connect = connect
+        self.subscribe = state.events.subscribe
+        self._emit = state.events.emit
         self._calls = Calls(state)
-        self._listeners: list[Listener] = []
+        self._reminders = Reminders(state)
         self._running: _QueuedOperation | None = None
         self._waiting: deque[_QueuedOperation] = deque()
         self._ends: dict[str, asyncio.Future[TaskFinished]] = {}
         self._ids = count(1)
         self._immediate: set[asyncio.Task[None]] = set()
         """Running tasks of operations that are not queued."""
-        state.emit = self.emit
-        state.review.emit = self.emit
-        state.choices.emit = self.emit
-        state.draft.emit = self.emit
-        state.draft.on_ready = self._compact_overdue
-        state.jobs.on_end = lambda job: self.emit(events.Notice(text=job_end(job)))
+        state.compaction.draft.on_ready = self._compact_overdue
+        state.tools.jobs.on_end = lambda job: state.events.notify(job_end(job))
         state.session.on_append.append(
-            lambda entry: self.emit(events.EntryAppended(entry=entry))
+            lambda entry: self._emit(EntryAppended(entry=entry))
         )
 
     # --- interface -------------------------------------------------------------------------------
@@ -112,20 +136,6 @@ class Executor:
             return TaskFinished(task=task_id, operation="", outcome="done")
         return await asyncio.shield(end)
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call the listener with every event from now on, in order.
-
-        Returns:
-            A function that ends the subscription.
-        """
-        self._listeners.append(listener)
-
-        def stop() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return stop
-
     async def settle(self) -> None:
         """Wait for the end of all operations submitted so far."""
         pending: list[asyncio.Future[Any]] = [
@@ -150,22 +160,18 @@ class Executor:
         await self.settle()
         if state.subagents is not None:
             await state.subagents.aclose()
-        await state.draft.aclose()
-        await state.jobs.aclose()
-        await state.sandbox.aclose()
+        await state.compaction.draft.aclose()
+        await state.tools.jobs.aclose()
+        await state.permissions.sandbox.aclose()
         await asyncio.gather(*self._immediate)
         state.session.close()
         if lent:
             return
-        await state.llm.aclose()
-        if state.servers is not None:
-            await state.servers.aclose()
-        if state.summary_llm is not None:
-            await state.summary_llm.aclose()
-
-    def emit(self, event: Event) -> None:
-        for listener in tuple(self._listeners):
-            listener(event)
+        await state.models.llm.aclose()
+        if state.tools.servers is not None:
+            await state.tools.servers.aclose()
+        if state.models.summary_llm is not None:
+            await state.models.summary_llm.aclose()
 
     # --- immediate operations --------------------------------------------------------------------
 
@@ -177,23 +183,21 @@ class Executor:
         """
         state = self.state
         match operation:
-            case operations.Interrupt():
+            case Interrupt():
                 self._interrupt()
-            case operations.Approve() | operations.SendToBackground():
+            case Approve() | SendToBackground():
                 self._calls.on_answer(operation)
-            case operations.TakeBackTrust():
-                self._run_beside(revoke_trust(state, operation.path))
-            case operations.Revoke() | operations.SwitchApprovals():
-                self._run_beside(permit(state, operation))
-            case operations.Choose():
-                state.choices.answer(operation)
-            case operations.HoldCommit():
-                state.review.held = state.review.drafting
-            case operations.ReviseProposal() | operations.DiscardProposal():
+            case TakeBackTrust():
+                self._run_beside(revoke_trust(state.permissions, operation.path))
+            case Revoke() | SwitchApprovals():
+                self._run_beside(state.permissions.permit(operation))
+            case Choose():
+                state.permissions.choices.answer(operation)
+            case HoldCommit():
+                state.compaction.review.held = state.compaction.review.drafting
+            case ReviseProposal() | DiscardProposal():
                 self._run_beside(self._review(operation))
-            case operations.ApplyProposal() | operations.RedraftProposal() if (
-                state.review.waits
-            ):
+            case ApplyProposal() | RedraftProposal() if state.compaction.review.waits:
                 self._run_beside(self._review(operation))
             case _:
                 return False
@@ -206,29 +210,29 @@ class Executor:
 
     async def _review(self, operation: Operation) -> None:
         """Carry out a decision about the proposal."""
-        review = self.state.review
+        review = self.state.compaction.review
         try:
             match operation:
-                case operations.ReviseProposal():
+                case ReviseProposal():
                     await review.revise(operation)
-                case operations.DiscardProposal():
+                case DiscardProposal():
                     review.demand(operation.proposal)
                     review.discard(self.state.projection)
-                case operations.ApplyProposal():
+                case ApplyProposal():
                     review.decide(review.demand_current(operation.proposal))
-                case operations.RedraftProposal():
+                case RedraftProposal():
                     review.demand(operation.proposal)
                     options = review.options(operation.guidance, self.state.projection)
                     review.decide(Redraft(options, review.focus))
                 case _:
                     pass
         except FoldlineError as refusal:
-            self.emit(events.Notice(level="warning", text=str(refusal)))
+            self.state.events.warn(str(refusal))
 
     def _interrupt(self) -> None:
         state = self.state
-        if state.draft.drafting or state.review.drafting:
-            state.draft.refuse(state.projection.newest_change)
+        if state.compaction.draft.drafting or state.compaction.review.drafting:
+            state.compaction.draft.refuse(state.projection.newest_change)
         if self._running is None and state.subagents is not None:
             state.subagents.cancel()
         self._cancel(lambda _: True)
@@ -239,7 +243,7 @@ class Executor:
         Does nothing during a turn, because the turn itself commits the draft between two steps.
         """
         if self._running is None:
-            self.submit(operations.CompactSession(reason="phase"))
+            self.submit(CompactSession(reason="phase"))
 
     # --- queue -----------------------------------------------------------------------------------
 
@@ -250,7 +254,7 @@ class Executor:
         self._running = queued
         queued.task = asyncio.create_task(self._carry_out(queued.operation))
         queued.task.add_done_callback(partial(self._on_end, queued))
-        self.emit(events.TaskStarted(task=queued.id, operation=queued.operation.type))
+        self._emit(TaskStarted(task=queued.id, operation=queued.operation.type))
 
     def _cancel(self, is_meant: Callable[[Operation], bool]) -> None:
         """Cancel the matching operations. Those still waiting are never started."""
@@ -262,24 +266,20 @@ class Executor:
         if running is not None and is_meant(running.operation):
             _cancel_once(running.task)
         for queued in dropped:
-            finished = queued.finished().model_copy(update={"outcome": "cancelled"})
+            finished = queued.finished("cancelled")
             queued.end.set_result(finished)
-            self.emit(finished)
+            self._emit(finished)
 
     def _on_end(self, queued: _QueuedOperation, task: asyncio.Task[None]) -> None:
-        finished = queued.finished()
         error = None if task.cancelled() else task.exception()
         is_expected = error is None or isinstance(error, FoldlineError)
         if task.cancelled():
-            finished = finished.model_copy(update={"outcome": "cancelled"})
+            finished = queued.finished("cancelled")
         elif error is not None:
             sentence = str(error) if is_expected else _unexpected(error)
-            finished = finished.model_copy(
-                update={
-                    "outcome": "failed",
-                    "error": sentence,
-                }
-            )
+            finished = queued.finished("failed", sentence)
+        else:
+            finished = queued.finished("done")
         if error is None or is_expected:
             queued.end.set_result(finished)
         else:
@@ -290,43 +290,41 @@ class Executor:
             self._run_beside(asyncio.to_thread(write_cache))
         self._update_proposal()
         try:
-            self.emit(finished)
+            self._emit(finished)
         finally:
             self._running = None
             self._start_next()
 
     def _update_proposal(self) -> None:
         """Adapt the waiting proposal to the new view after an operation."""
-        review = self.state.review
+        review = self.state.compaction.review
         projection = self.state.projection
         review.drop_outdated(projection)
         if review.proposal is not None:
-            self._run_beside(review.follow(projection, self.state.size()))
-
-    def _turn(self) -> Turn:
-        return Turn(self.state, self._calls, Fallbacks(self.state, self._connect))
+            self._run_beside(review.follow(projection, self.state.budget.size()))
 
     async def _carry_out(self, operation: Operation) -> None:
         state = self.state
         match operation:
-            case operations.RunAgent():
-                await self._turn().run(operation.parts, operation.max_steps)
-            case operations.Retry():
-                await self._turn().run(None)
-            case operations.RunShell():
+            case RunAgent():
+                turn = Turn(state, self._calls, self._reminders)
+                await turn.run(operation.parts, operation.max_steps)
+            case Retry():
+                await Turn(state, self._calls, self._reminders).run(None)
+            case RunShell():
                 await run_shell(state, operation.command, aside=operation.aside)
-            case operations.CompactSession():
+            case CompactSession():
                 try:
                     await self._compact(operation)
                 except FoldlineError as failure:
-                    await state.record_failure(failure)
+                    await record_failure(state.session, failure)
                     raise
-            case operations.ApplyProposal():
-                await apply(state, operation.proposal)
-            case operations.RedraftProposal():
+            case ApplyProposal():
+                await apply(state.compaction, operation.proposal)
+            case RedraftProposal():
                 await self._redraft(operation)
-            case operations.SwitchModel():
-                await switch_model(state, operation.model, self._connect)
+            case SwitchModel():
+                await switch_model(state, operation.model)
             case _:
                 await self._change_view(operation)
 
@@ -334,24 +332,24 @@ class Executor:
         """Carry out an operation that changes the view or the strategy."""
         state = self.state
         match operation:
-            case operations.UndoCompaction():
+            case UndoCompaction():
                 await undo(state, operation.target)
-            case operations.Rewind():
-                await rewind(state, operation)
-            case operations.EditView():
-                await edit_view(state, operation)
-            case operations.LoadSkill():
+            case Rewind():
+                await rewind(state.tools, operation)
+            case EditView():
+                await edit_view(state.tools, operation)
+            case LoadSkill():
                 await load_skill(state, operation.asked)
-            case operations.ReviewPlan():
+            case ReviewPlan():
                 await review_plan(state)
-            case operations.SetGoal():
+            case SetGoal():
                 await set_goal(state, operation.text)
-            case operations.ClearView():
+            case ClearView():
                 await state.session.append(Clear(), durable=True)
-            case operations.SwitchStrategy():
-                state.strategy = load_strategy(operation.strategy, state.dependencies)
-                name = strategy_name(state.strategy)
-                state.notify(STRATEGY_CHANGED.format(name=name))
+            case SwitchStrategy():
+                state.compaction.strategy = state.compaction.load(operation.strategy)
+                name = strategy_name(state.compaction.strategy)
+                state.events.notify(STRATEGY_CHANGED, name=name)
             case _:
                 raise AssertionError(f"{operation.type} is never queued")
 
@@ -360,37 +358,39 @@ class Executor:
 
         Rewinds do, and so do manual compactions without a preview.
         """
-        if isinstance(operation, operations.CompactSession):
+        if isinstance(operation, CompactSession):
             return operation.reason == "manual" and not self._is_preview(operation)
-        return isinstance(operation, operations.Rewind)
+        return isinstance(operation, Rewind)
 
-    def _is_preview(self, operation: operations.CompactSession) -> bool:
-        return operation.preview or self.state.mode == "ask"
+    def _is_preview(self, operation: CompactSession) -> bool:
+        return operation.preview or self.state.compaction.mode == "ask"
 
-    async def _compact(self, operation: operations.CompactSession) -> None:
+    async def _compact(self, operation: CompactSession) -> None:
         state = self.state
-        await state.learn_window()
+        await state.models.learn_window()
         if operation.reason == "manual":
             request = CompactionRequest(
                 "manual",
                 focus=operation.focus,
                 preview=self._is_preview(operation),
             )
-            await compact(state, request)
+            await compact(state.compaction, request)
         elif operation.reason == "phase":
-            await compact_between_turns(state)
+            await compact_between_turns(state.compaction)
         else:
-            await make_room(state, operation.reason, pending=operation.pending)
+            await make_room(
+                state.compaction, operation.reason, pending=operation.pending
+            )
 
-    async def _redraft(self, operation: operations.RedraftProposal) -> None:
-        review = self.state.review
+    async def _redraft(self, operation: RedraftProposal) -> None:
+        review = self.state.compaction.review
         request = CompactionRequest(
             review.demand(operation.proposal).entry.reason,
             focus=review.focus,
             preview=True,
             options=review.options(operation.guidance, self.state.projection),
         )
-        await compact(self.state, request)
+        await compact(self.state.compaction, request)
 
 
 def _cancel_once(task: asyncio.Task[None] | None) -> None:
@@ -403,9 +403,7 @@ def _cancel_once(task: asyncio.Task[None] | None) -> None:
 
 
 def _is_long(operation: Operation) -> bool:
-    return isinstance(
-        operation, operations.RunAgent | operations.Retry | operations.CompactSession
-    )
+    return isinstance(operation, RunAgent | Retry | CompactSession)
 
 
 def _unexpected(error: BaseException) -> str:

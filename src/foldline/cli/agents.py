@@ -3,17 +3,19 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from foldline.agent import Agent
 from foldline.agent.agent import retune
 from foldline.agent.extensions.mcp import ServerConfig, ToolServers
 from foldline.agent.permissions.approvals import resumed_policy
+from foldline.agent.session.models import Models
 from foldline.agent.settings.layers import from_project
 from foldline.agent.settings.settings import (
     Settings,
     connect_llm,
-    connect_summariser,
     load_settings,
 )
 from foldline.files import is_folder
@@ -130,64 +132,68 @@ def agent_for(
     from foldline.frontend.commands import BY_SLASH
 
     held_in = Path(session.cwd)
-    agent_folder = held_in if is_folder(held_in) else Path.cwd()
-
-    provider = settings.provider
-    tried = (llm, provider)
-
-    def connect(model: str) -> LLM:
-        """Connect to another model of the current provider, or to `MODEL@PROVIDER`."""
-        nonlocal provider, tried
-        if agent.state.llm is tried[0]:  # the last switch of models succeeded
-            provider = tried[1]
-        overrides = {"model": model} | ({"provider": provider} if provider else {})
-        chosen = load_settings(agent_folder, os.environ, overrides, said_by="/model")
-        other = connect_llm(chosen, os.environ)
-        tried = (other, chosen.provider)
-        return other
-
-    usual = settings.approvals.mode
+    folder = held_in if is_folder(held_in) else Path.cwd()
+    policy = resumed_policy(session, settings.approvals.mode)
     agent = Agent(
         session,
         llm=llm,
-        compaction=settings.compaction.strategy,
-        mode=settings.compaction.mode,
-        draft_ahead=settings.compaction.draft_ahead == "on",
-        summariser=connect_summariser(settings, os.environ),
-        budget=settings.budget_settings,
-        approvals="all" if yes else resumed_policy(session, usual).mode,
-        connect=connect,
-        fallback=settings.fallback,
+        approvals=replace(policy, mode="all") if yes else policy,
         interactive=interactive,
         dmail=settings.context.dmail,
-        servers=tool_servers(settings, agent_folder, servers),
-        limits=settings.bounds(watched=interactive),
-        sandbox=settings.sandbox_options,
+        servers=tool_servers(settings, folder, servers),
         hooks=True,
     )
+    retune(agent.state, settings, os.environ)()
     agent.settings = settings
-    agent.state.reserved = frozenset(BY_SLASH)
-
-    async def use_project() -> None:
-        """Apply the project's settings if they have changed.
-
-        Theme and window are not changed. Also warns about settings from earlier versions.
-        """
-        agent.state.warn_once(settings.warnings)
-        try:
-            of_project = await asyncio.to_thread(from_project, agent_folder)
-            if agent.settings is None or agent.settings.of_project == of_project:
-                return
-            agent.settings = settings.again(agent_folder, os.environ)
-            unused = retune(agent.state, agent.settings, os.environ)()
-        except FoldlineError as failure:
-            agent.state.warn(str(failure))
-        else:
-            if unused is not None:
-                await unused.aclose()
-
-    agent.state.use_project = use_project
+    state = agent.state
+    state.models.connect = _Connector(state.models, folder, settings.provider)
+    state.tools.reserved = frozenset(BY_SLASH)
+    state.permissions.use_project = partial(_use_project, agent, settings, folder)
     return agent
+
+
+class _Connector:
+    """Connects to another model of the current provider, or to `MODEL@PROVIDER`."""
+
+    def __init__(self, models: Models, folder: Path, provider: str | None) -> None:
+        self._models = models
+        self._folder = folder
+        self._provider = provider
+        """Provider of the current model."""
+        self._tried = (models.llm, provider)
+        """The newest client and its provider. The model may not have been switched to it."""
+
+    def __call__(self, model: str) -> LLM:
+        llm, provider = self._tried
+        if self._models.llm is llm:  # the last switch of models succeeded
+            self._provider = provider
+        overrides = {"model": model}
+        if self._provider:
+            overrides["provider"] = self._provider
+        chosen = load_settings(self._folder, os.environ, overrides, said_by="/model")
+        other = connect_llm(chosen, os.environ)
+        self._tried = (other, chosen.provider)
+        return other
+
+
+async def _use_project(agent: Agent, settings: Settings, folder: Path) -> None:
+    """Apply the project's settings if they have changed.
+
+    Theme and window are not changed. Also warns about settings from earlier versions.
+    """
+    events = agent.state.events
+    events.warn_once(settings.warnings)
+    try:
+        of_project = await asyncio.to_thread(from_project, folder)
+        if agent.settings is None or agent.settings.of_project == of_project:
+            return
+        agent.settings = settings.again(folder, os.environ)
+        unused = retune(agent.state, agent.settings, os.environ)()
+    except FoldlineError as failure:
+        events.warn(str(failure))
+    else:
+        if unused is not None:
+            await unused.aclose()
 
 
 def tool_servers(

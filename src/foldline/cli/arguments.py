@@ -24,7 +24,7 @@ They are repeated here because importing that module would slow down `--help`.
 """
 
 if TYPE_CHECKING:
-    from foldline.agent.settings.schema import Amount
+    from foldline.agent.settings.amounts import Amount
 
 T = TypeVar("T")
 Arguments = argparse.ArgumentParser | argparse._MutuallyExclusiveGroup
@@ -58,13 +58,13 @@ def converted(convert: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def tokens_of(text: str) -> int:
-    from foldline.agent.settings.schema import parse_tokens  # slow to import
+    from foldline.agent.settings.amounts import parse_tokens  # slow to import
 
     return converted(parse_tokens)(text)
 
 
 def amount_of(text: str) -> "Amount":
-    from foldline.agent.settings.schema import parse_amount
+    from foldline.agent.settings.amounts import parse_amount
 
     return converted(parse_amount)(text)
 

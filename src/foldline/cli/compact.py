@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, aclosing, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.agent.settings.schema import Amount
+from foldline.agent.settings.amounts import Amount
 from foldline.agent.settings.settings import (
     Settings,
     connect_llm,

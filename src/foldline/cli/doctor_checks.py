@@ -22,7 +22,7 @@ from foldline.agent.extensions.catalogue import catalogue_of
 from foldline.agent.extensions.hooks import hooks_of
 from foldline.agent.extensions.mcp import ToolServers
 from foldline.agent.extensions.mcp.servers import MISSING
-from foldline.agent.permissions.sandbox import engine_here
+from foldline.agent.permissions.sandbox_engine import engine_here
 from foldline.agent.project.trust import (
     INSTRUCTION_FILES,
     PROJECT_FILE,
@@ -316,7 +316,7 @@ async def _test_request(llm: LLM, settings: Settings) -> Finding:
         await llm.prepare()
         session = Session.create(Path.cwd())
         agent = Agent(session, llm=llm, budget=settings.budget_settings)
-        agent.state.check_window(sum(map(message_tokens, preamble)))
+        agent.state.budget.check_window(sum(map(message_tokens, preamble)))
         request = Request(messages=[question], tools=[])
         async with aclosing(llm.stream(request)) as chunks:
             async for chunk in chunks:

@@ -178,26 +178,28 @@ async def answer_prompt(
     llm = connect_llm(settings, os.environ)
     agent = agent_for(session, settings, llm, yes=yes)
     if plan:
-        agent.state.policy = Policy(
-            "plan", agent.state.policy.always, agent.state.policy.usual
+        agent.state.permissions.policy = Policy(
+            "plan",
+            agent.state.permissions.policy.always,
+            agent.state.permissions.policy.usual,
         )
-    agent.state.choices.scripted_answers.extend(answers)
-    agent.state.bounds.advice = (
+    agent.state.permissions.choices.scripted_answers.extend(answers)
+    agent.state.budget.bounds.advice = (
         "`foldline run -c PROMPT` continues, and --limit raises it"
     )
     output = _CancelOnClosedPipe()
     answer = None
     failure = None
     try:
-        await agent.state.prepare()
+        await agent.state.models.prepare()
         output.report(partial(reporter.begin, agent))
         agent.executor.subscribe(
             lambda event: output.report(partial(reporter.on_event, event))
         )
         agent.executor.subscribe(_denying(agent))
         message = await agent.prompt(prompt)
-        if agent.state.ends_with_plan:
-            plan_text = await asyncio.to_thread(read_plan, agent.state)
+        if agent.state.tools.ends_with_plan:
+            plan_text = await asyncio.to_thread(read_plan, agent.state.tools)
             message = message.model_copy(update={"parts": text_parts(plan_text)})
         if not message.text.strip():
             raise FoldlineError(_empty_answer_error(message))
@@ -212,7 +214,7 @@ async def answer_prompt(
         return UNREAD
     except Exception as error:
         failure = error
-        if not agent.state.bounds.reached:
+        if not agent.state.budget.bounds.reached:
             raise
         note(str(error))
         return LIMIT
@@ -292,14 +294,14 @@ class JsonLines:
         self._counts: Counter[str] = Counter()
 
     def begin(self, agent: Agent) -> None:
-        session, info = agent.session, agent.state.llm.info
+        session, info = agent.session, agent.state.models.llm.info
         self._write(
             {
                 "type": "run_started",
                 "session": session.id,
                 "cwd": session.cwd,
                 "model": info.id,
-                "window": agent.state.window,
+                "window": agent.state.models.window,
             }
         )
 

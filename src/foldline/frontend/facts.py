@@ -77,17 +77,17 @@ async def status_lines(agent: Agent) -> list[str]:
 
     Tests the sandbox if it has not been tested yet.
     """
-    engine = await agent.state.sandbox.ready()
+    engine = await agent.state.permissions.sandbox.ready()
     sandbox = (
         f"works ({engine.name}). {engine.why}"
         if engine.holds
         else f"does not work: {engine.why}"
     )
     facts = [*_facts(agent), ("sandbox", sandbox)]
-    if agent.state.servers is not None:
+    if agent.state.tools.servers is not None:
         facts += [
             ("server", f"{server.name}: {server}")
-            for server in agent.state.servers.states
+            for server in agent.state.tools.servers.states
         ]
     cost = await asyncio.to_thread(list, cost_lines(agent.session.entries))
     return [*(f"{name:<9} {words}" for name, words in facts), "", *cost]
@@ -97,7 +97,7 @@ def _facts(agent: Agent) -> Iterator[tuple[str, str]]:
     state = agent.state
     session = agent.session
     room = Figures(state).room()
-    info = state.llm.info
+    info = state.models.llm.info
     yield (
         "session",
         f"{session.meta().title or NO_TITLE} · {short_id(session.header.id)}",
@@ -117,12 +117,18 @@ def _facts(agent: Agent) -> Iterator[tuple[str, str]]:
     )
     yield "window", f"{filled}{assumed}"
     try:
-        threshold = f", compacts at {tokens(state.budget.threshold)} tokens"
+        threshold = f", compacts at {tokens(state.budget.limits.threshold)} tokens"
     except FoldlineError as failure:  # the window is too small
         threshold = f". {failure}"
-    yield "strategy", f"{strategy_name(state.strategy)}, {state.mode}{threshold}"
+    yield (
+        "strategy",
+        f"{strategy_name(state.compaction.strategy)}, {state.compaction.mode}{threshold}",
+    )
     started = len(state.projection.subagents)
     if started:
         running = len(state.subagents.running) if state.subagents is not None else 0
         yield "subagents", f"{started:,}, {running} running"
-    yield "mode", f"{state.policy.mode}: {mode_words(state.policy.mode)}"
+    yield (
+        "mode",
+        f"{state.permissions.policy.mode}: {mode_words(state.permissions.policy.mode)}",
+    )

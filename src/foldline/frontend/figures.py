@@ -97,18 +97,18 @@ class Figures:
     def room(self) -> ContextUse:
         """Return how much of the context window is used."""
         state = self._state
-        shares = categories(state.projection, overhead=state.overhead)
-        size = view_size(state.projection, overhead=state.overhead)
+        shares = categories(state.projection, overhead=state.budget.overhead)
+        size = view_size(state.projection, overhead=state.budget.overhead)
         weights = ViewWeights(shares.system, shares.summaries, 0, shares.verbatim)
         room = ContextUse(
             size.tokens,
-            state.window,
+            state.models.window,
             weights=weights,
-            assumed=state.window_is_assumed,
+            assumed=state.models.window_is_assumed,
             estimated=size.estimated,
         )
         try:
-            budget = state.budget
+            budget = state.budget.limits
         except (
             FoldlineError
         ):  # the window is too small; the next turn reports this error
@@ -124,7 +124,7 @@ class Figures:
         plan = self._planned(budget)
         if plan.index is None:
             return room
-        total = state.projection.tokens + state.overhead
+        total = state.projection.tokens + state.budget.overhead
         place = max(0, size.tokens - round(plan.tail * size.tokens / total))
         removed = min(
             max(0, place - weights.system - weights.summaries), weights.verbatim
@@ -150,7 +150,7 @@ class Figures:
         """
         state = self._state
         record = self._newest_request()
-        tokens = state.size()
+        tokens = state.budget.size()
         if record is None or tokens < _LEAST_CACHED:
             return None
         sent_at = record.left or record.at
@@ -172,7 +172,7 @@ class Figures:
         if not (projection.meter.records_requests and projection.meter.prefix_cached):
             return None
         newest = projection.entries[projection.meter.requests[-1].position]
-        if isinstance(newest, RequestRecord) and newest.model == self._state.model_id:
+        if isinstance(newest, RequestRecord) and newest.model == self._state.models.id:
             return newest
         return None
 
@@ -192,12 +192,14 @@ class Figures:
         if self._undo_more is None:
             return None
         # No reported size applies to the restored view, so its whole size is estimated.
-        estimate = projection.meter.counted + self._state.overhead + self._undo_more
-        return round(estimate * projection.meter.scale) - self._state.size()
+        estimate = (
+            projection.meter.counted + self._state.budget.overhead + self._undo_more
+        )
+        return round(estimate * projection.meter.scale) - self._state.budget.size()
 
     def cut_index(self) -> int | None:
         """Return the index of the first entry that a compaction would keep."""
-        return self._planned(self._state.budget).index
+        return self._planned(self._state.budget.limits).index
 
     def _moment(self, budget: Budget) -> object:
         """Return a key that changes when a compaction should be planned again."""
@@ -215,12 +217,12 @@ class Figures:
         Returns None if there is nothing to compact, or the window is too small.
         """
         try:
-            key = self._moment(self._state.budget)
+            key = self._moment(self._state.budget.limits)
         except FoldlineError:
             return None
         if key != self._manual_for:
             self._manual_for = key
-            self._manual = self._state.plan("manual")
+            self._manual = self._state.compaction.plan("manual")
         return self._manual
 
     def _planned(self, budget: Budget) -> _PlannedCut:
@@ -231,7 +233,7 @@ class Figures:
         key = (self.compacting, self._moment(budget))
         if key == self._planned_for:
             return self._plan
-        planned = self._state.plan(self.compacting or "threshold", budget)
+        planned = self._state.compaction.plan(self.compacting or "threshold", budget)
         self._planned_for = key
         self._plan = _NO_PLAN
         if planned is not None and planned.cut is not None:

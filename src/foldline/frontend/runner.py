@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from foldline.agent import Agent
-from foldline.agent.session.auto_compact import TOO_LONG, auto_compact_blocker
+from foldline.agent.session.auto_compact import TOO_LONG
 from foldline.compaction import BUILT_IN, strategy_name
 from foldline.frontend.inputs import ShellCall, parse_input
 from foldline.history import (
@@ -204,10 +204,10 @@ class Runner:
 
         Until then, shows why the prompt waits.
         """
-        info = self.agent.state.llm.info
+        info = self.agent.state.models.llm.info
         if info.guessed:
             self._announce(ASKING_FOR_WINDOW.format(model=info.id))
-        await self.agent.state.learn_window()
+        await self.agent.state.models.learn_window()
         if info.guessed:
             self._announce()
 
@@ -310,9 +310,9 @@ class Runner:
             return f"{state.unsent} {ENTER_SENDS}"
         if self.agent.fits(parts):
             return f"{state.unsent} {ENTER_SENDS_AS_IS}"
-        if auto_compact_blocker(state) is not None:
+        if state.compaction.blocker is not None:
             return f"{state.unsent} {ENTER_ASKS}"
-        enter = ENTER_DRAFTS if state.mode == "ask" else ENTER_COMPACTS
+        enter = ENTER_DRAFTS if state.compaction.mode == "ask" else ENTER_COMPACTS
         return f"{state.unsent} {enter}"
 
     async def _compact_after_turn(self) -> None:
@@ -405,7 +405,7 @@ def compaction_commands(
         flag, _, focus = argument.strip().partition(" ")
         if flag == "--preview":
             preview(focus.strip())
-        elif runner.agent.state.mode == "ask":
+        elif runner.agent.state.compaction.mode == "ask":
             preview(argument)
         else:
             runner.submit(
@@ -416,12 +416,12 @@ def compaction_commands(
         if name:
             runner.submit(operations.SwitchStrategy(strategy=name))
         else:
-            now = strategy_name(runner.agent.state.strategy)
+            now = strategy_name(runner.agent.state.compaction.strategy)
             others = ", ".join(name for name in BUILT_IN if name != now)
             remark(STRATEGY_NOW.format(name=now, others=others))
 
     def plan(runner: Runner, argument: str) -> None:
-        policy = runner.agent.state.policy
+        policy = runner.agent.state.permissions.policy
         if argument == "off" or policy.mode != "plan":
             mode = policy.usual if argument == "off" else "plan"
             runner.submit(operations.SwitchApprovals(mode=mode))

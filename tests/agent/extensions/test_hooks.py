@@ -260,7 +260,7 @@ async def test_a_compaction_is_forbidden_or_gets_a_focus_and_pins(
     for number in range(4):
         await agent.prompt(f"part {number}")
     own(home, "PreCompact", "exit 2", "manual")
-    agent.state.hooks = None
+    agent.state.hooks.hooks = None
     with pytest.raises(FoldlineError, match=HOOK_BLOCKED.format(reason=NO_REASON)):
         await agent.compact()
     first = next(
@@ -275,7 +275,7 @@ async def test_a_compaction_is_forbidden_or_gets_a_focus_and_pins(
     both = defines("PreCompact", says(answer))
     both["hooks"] |= defines("PostCompact", "cat > after.json")["hooks"]
     (home / "hooks.json").write_text(json.dumps(both))
-    agent.state.hooks = None
+    agent.state.hooks.hooks = None
     await agent.compact()
     assert any(
         "the exact port numbers" in each.text
@@ -605,10 +605,10 @@ async def test_where_hooks_are_asked_first_no_compaction_is_drafted_before(
         work, PlayedLLM("done", "done"), compaction="summary", interactive=True
     )
     await agent.prompt("hello")
-    assert drafts_ahead(agent.state)
+    assert drafts_ahead(agent.state.compaction)
     own(home, "PreCompact", "true")
     await agent.prompt("more")
-    assert not drafts_ahead(agent.state)
+    assert not drafts_ahead(agent.state.compaction)
     await agent.aclose()
 
 

@@ -321,7 +321,7 @@ async def test_without_skills_the_model_hears_nothing_of_them(project: Path) -> 
 
 
 def names_loaded(agent: Agent) -> list[str]:
-    return [name for name, _ in loaded(agent.state)]
+    return [name for name, _ in loaded(agent.session.projection)]
 
 
 async def test_the_model_loads_a_skill_whose_instructions_follow_the_results_of_its_step(
@@ -393,8 +393,8 @@ async def test_the_files_of_a_skill_are_read_without_a_question_and_those_beside
         assert "print('filled')" in llm.requests[1].messages[-1].text
         agent.executor.submit(operations.Interrupt())
         await agent.executor.wait_for(task)
-        context = agent.state.tool_context("x", 100)
-        read = next(tool for tool in agent.state.tools if tool.spec.name == "read")
+        context = agent.state.tools.context("x", 100)
+        read = next(tool for tool in agent.state.tools.all if tool.spec.name == "read")
         assert not read.inside(
             {"path": str(home / ".claude/skills/pdf-forms/out.txt")}, context
         )
@@ -458,7 +458,9 @@ async def test_a_loaded_skill_outlives_compactions_and_clear_and_weighs_as_its_o
     assert names_loaded(agent) == ["release-notes"]
     [share] = [
         s
-        for s in request_breakdown(agent.state.projection, agent.state.schemas).shares
+        for s in request_breakdown(
+            agent.state.projection, agent.state.tools.schemas
+        ).shares
         if s.category == "skills"
     ]
     assert share.items == 1 and share.tokens > 0
@@ -489,9 +491,9 @@ async def test_unloading_is_one_entry_that_can_be_taken_back(
         agent.executor.submit(operations.LoadSkill(asked="pdf-forms"))
     )
     assert ["already" in text for text in watch.notices] == [False, True]
-    [(name, item)] = loaded(agent.state)
+    [(name, item)] = loaded(agent.session.projection)
     before = agent.session.next_index
-    [argument, note] = next(skill_rows(agent.state))
+    [argument, note] = next(skill_rows(agent.state.tools))
     assert argument == "unload pdf-forms" and note.startswith("loaded, ")
     await agent.executor.wait_for(
         agent.executor.submit(operations.LoadSkill(asked="unload pdf-forms"))

@@ -93,8 +93,8 @@ async def test_what_is_always_allowed_holds_after_the_session_is_resumed(
     await again.aclose()
     assert not asked
     assert (
-        again.state.policy
-        == agent.state.policy
+        again.state.permissions.policy
+        == agent.state.permissions.policy
         == Policy(always=frozenset({Rule(tool="bash", pattern="true", part=True)}))
     )
 
@@ -109,7 +109,9 @@ async def test_the_rule_that_was_shown_is_granted_and_no_other(folder: Path) -> 
     await agent.prompt("go")
     await agent.aclose()
     assert asked == ["true", "true a"]
-    assert agent.state.policy.always == {Rule(tool="bash", pattern="true", exact=True)}
+    assert agent.state.permissions.policy.always == {
+        Rule(tool="bash", pattern="true", exact=True)
+    }
 
 
 @pytest.mark.parametrize("nth", [2, 9, -1])
@@ -125,8 +127,8 @@ async def test_an_answer_about_a_rule_that_was_not_offered_grants_none(
     await agent.prompt("go")
     await agent.aclose()
     assert asked == ["true", "true"]
-    assert not agent.state.policy.always
-    assert not agent.state.project.rules_and_fault()[0]
+    assert not agent.state.permissions.policy.always
+    assert not agent.state.permissions.project.rules_and_fault()[0]
 
 
 async def test_a_call_that_reaches_outside_is_offered_no_rule_and_always_is_once(
@@ -146,8 +148,8 @@ async def test_a_call_that_reaches_outside_is_offered_no_rule_and_always_is_once
         (question.rules, question.inside)
         for question in watch.of(events.ApprovalRequested)
     ] == [((), False)] * 3
-    assert not agent.state.policy.always
-    assert not agent.state.project.rules_and_fault()[0]
+    assert not agent.state.permissions.policy.always
+    assert not agent.state.permissions.project.rules_and_fault()[0]
 
 
 async def test_a_rule_of_the_project_holds_in_its_other_sessions_until_it_is_taken_back(
@@ -166,7 +168,7 @@ async def test_a_rule_of_the_project_holds_in_its_other_sessions_until_it_is_tak
     watch = Watch(other)
     await other.prompt("go")
     assert not asked
-    agent.state.project.revoke(
+    agent.state.permissions.project.revoke(
         Rule(tool="bash", pattern="true", part=True)
     )  # as another process would
     await other.prompt("go")
@@ -187,10 +189,12 @@ async def test_taking_back_and_switching_act_at_once_beside_a_running_turn_and_a
     agent, _ = working(session, Hang("…"))
     watch = Watch(agent)
     turn = asyncio.create_task(agent.prompt("work"))
-    await agent.state.llm.silent.wait()  # type: ignore[attr-defined]
+    await agent.state.models.llm.silent.wait()  # type: ignore[attr-defined]
     agent.executor.submit(operations.Revoke(rule=STATUS))
     agent.executor.submit(operations.SwitchApprovals(mode="edits"))
-    await watch.until(lambda: agent.state.policy == Policy("edits", frozenset({EDIT})))
+    await watch.until(
+        lambda: agent.state.permissions.policy == Policy("edits", frozenset({EDIT}))
+    )
     agent.executor.submit(operations.Revoke(rule=STATUS))
     await watch.until(lambda: watch.notices)
     assert not turn.done()
@@ -223,7 +227,7 @@ async def test_cancelled_while_it_waits_a_question_grants_nothing(folder: Path) 
     agent.executor.submit(operations.Approve(call_id=question.call_id, answer="always"))
     await agent.executor.settle()
     assert [event.allowed for event in watch.of(events.ApprovalResolved)] == [False]
-    assert not agent.state.policy.always
+    assert not agent.state.permissions.policy.always
     await agent.aclose()
 
 

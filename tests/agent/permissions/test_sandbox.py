@@ -14,13 +14,8 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.permissions.confinement import BLOCKED
-from foldline.agent.permissions.sandbox import (
-    NETWORK_ACCESS,
-    WRITE_ACCESS,
-    Engine,
-    Sandbox,
-    engine_here,
-)
+from foldline.agent.permissions.sandbox import NETWORK_ACCESS, WRITE_ACCESS, Sandbox
+from foldline.agent.permissions.sandbox_engine import Engine, engine_here
 from foldline.agent.permissions.sandbox_launcher import filter_bytes
 from foldline.agent.permissions.sandbox_network import REFUSED
 from foldline.agent.permissions.sandbox_policy import (

@@ -10,12 +10,8 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.permissions.approvals import Policy, decide
 from foldline.agent.permissions.confinement import BLOCKED, CREATED
-from foldline.agent.permissions.sandbox import (
-    NETWORK_ACCESS,
-    WRITE_ACCESS,
-    Engine,
-    engine_here,
-)
+from foldline.agent.permissions.sandbox import NETWORK_ACCESS, WRITE_ACCESS
+from foldline.agent.permissions.sandbox_engine import Engine, engine_here
 from foldline.agent.permissions.sandbox_policy import SandboxOptions
 from foldline.agent.permissions.sandbox_record import EXISTED
 from foldline.agent.settings.settings import load_settings
@@ -69,7 +65,7 @@ async def worked(
     """What was asked, and the results."""
     llm = PlayedLLM(tool_reply(*calls))
     agent = Agent(Session.create(folder), llm=llm, approvals=mode, sandbox=sandbox)
-    agent.state.sandbox.engine = engine
+    agent.state.permissions.sandbox.engine = engine
     asked = answer_all(agent, answer)
     await agent.prompt("go")
     results = [

@@ -202,8 +202,8 @@ async def test_a_word_that_cannot_be_kept_is_an_error_and_what_was_never_listed_
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, watch = agent_in(project, PlayedLLM(), interactive=True)
-    agent.state.choices.is_read = False
-    assert await agree_to_left_aside(agent.state) == ""
+    agent.state.permissions.choices.is_read = False
+    assert await agree_to_left_aside(agent.state.permissions) == ""
     await agent.prompt("hello")
     assert (
         f"{AGREE_COMMAND}\n\n.foldline.toml: settings: theme = 'evil'"
@@ -217,10 +217,13 @@ async def test_a_word_that_cannot_be_kept_is_an_error_and_what_was_never_listed_
         patched.setattr(trust_question, "decide", full)
         sentence = NOT_SAVED.format(reason="no space left on device")
         with pytest.raises(FoldlineError, match=sentence):
-            await agree_to_left_aside(agent.state)
+            await agree_to_left_aside(agent.state.permissions)
     assert {each.word for each in folder_files(project)} == {""}
     (project / "CLAUDE.md").write_text("Came later.\n")
-    assert await agree_to_left_aside(agent.state) == ".foldline.toml, AGENTS.md"
+    assert (
+        await agree_to_left_aside(agent.state.permissions)
+        == ".foldline.toml, AGENTS.md"
+    )
     assert {each.path.name: each.word for each in folder_files(project)}[
         "CLAUDE.md"
     ] == ""
@@ -271,7 +274,7 @@ async def test_hooks_are_asked_about_first_by_themselves_whole_and_with_line_end
 async def test_a_listing_for_an_editor_holds_the_whole_hooks_too(project: Path) -> None:
     bring_hooks(project)
     agent, watch = agent_in(project, PlayedLLM(), interactive=True)
-    agent.state.choices.is_read = False
+    agent.state.permissions.choices.is_read = False
     await agent.prompt("hello")
     assert all(command in watch.notices[0] for command in COMMANDS)
     await agent.aclose()
@@ -314,12 +317,12 @@ async def test_a_word_that_is_taken_back_counts_no_longer_and_the_next_prompt_as
     agent = held_here(project)
     asked = answering(agent, "y", "n")
     await agent.prompt("hello")
-    assert agent.state.budget_settings(100_000).soft_ratio == 0.5
+    assert agent.state.budget.settings(100_000).soft_ratio == 0.5
     await take_back(agent, project / ".foldline.toml")
     await agent.prompt("again")
     assert ["AGENTS.md" in question.title for question in asked] == [True, False]
     assert all(".foldline.toml" in question.title for question in asked)
-    assert agent.state.budget_settings(100_000).soft_ratio == 0.75
+    assert agent.state.budget.settings(100_000).soft_ratio == 0.75
     assert [each.word for each in folder_files(project)] == ["declined", "agreed"]
     await agent.aclose()
 
@@ -332,10 +335,10 @@ async def test_settings_that_change_in_mid_session_count_no_longer_until_they_ar
     await agent.prompt("hello")
     (project / ".foldline.toml").write_text("[compaction]\nsoft_ratio = 0.6\n")
     await agent.prompt("again")
-    assert agent.state.budget_settings(100_000).soft_ratio == 0.75
+    assert agent.state.budget.settings(100_000).soft_ratio == 0.75
     await take_back(agent, project / ".foldline.toml")
     await agent.prompt("once more")
-    assert agent.state.budget_settings(100_000).soft_ratio == 0.6
+    assert agent.state.budget.settings(100_000).soft_ratio == 0.6
     assert len(asked) == 3
     await agent.aclose()
 
@@ -354,7 +357,7 @@ async def test_what_is_agreed_to_in_another_foldline_counts_and_the_last_word_wi
     await waits
     for agent in (one, other):
         await agent.prompt("again")
-        assert agent.state.budget_settings(100_000).soft_ratio == (
+        assert agent.state.budget.settings(100_000).soft_ratio == (
             0.5 if counts else 0.75
         )
         await agent.aclose()

@@ -53,8 +53,10 @@ async def test_every_tool_refuses_and_says_where_the_folder_went(
     now.parent.mkdir()
     folder.rename(now)
     await agent.prompt("second")
-    assert {result.text for result in results(agent)} == {agent.state.folder.trouble}
-    assert str(now) in agent.state.folder.trouble and all(
+    assert {result.text for result in results(agent)} == {
+        agent.state.tools.folder.trouble
+    }
+    assert str(now) in agent.state.tools.folder.trouble and all(
         result.is_error for result in results(agent)
     )
     assert not folder.exists() and sorted(path.name for path in now.iterdir()) == [
@@ -127,7 +129,7 @@ async def test_a_command_of_the_user_is_refused_with_the_same_sentence(
         agent.executor.submit(operations.RunShell(command="touch x"))
     )
     assert (
-        ended.error == agent.state.folder.trouble
+        ended.error == agent.state.tools.folder.trouble
         and not (tmp_path / "now" / "x").exists()
     )
 

@@ -68,9 +68,9 @@ async def nearly_full(
         watch,
     ):
         assert (
-            agent.state.budget.draft_mark
-            < agent.state.size()
-            < agent.state.budget.threshold
+            agent.state.budget.limits.draft_mark
+            < agent.state.budget.size()
+            < agent.state.budget.limits.threshold
         )
         yield agent, watch, llm
 
@@ -109,7 +109,7 @@ async def test_at_the_threshold_only_the_commit_of_it_is_left(tmp_path: Path) ->
             "strategy",
             1,
         )
-        assert agent.state.budget.threshold <= compaction.tokens_before
+        assert agent.state.budget.limits.threshold <= compaction.tokens_before
         assert compaction.tokens_after < 0.75 * compaction.tokens_before
         assert states(watch) == ["drafting", "ready", "gone"]
         assert broken(agent.session.projection) == []
@@ -171,7 +171,7 @@ async def test_one_that_is_still_being_written_at_the_threshold_is_waited_for_an
     ):
         task = agent.executor.submit(GO_ON)
         await watch.first(events.CompactionStart)
-        assert agent.state.draft.drafting
+        assert agent.state.compaction.draft.drafting
         draft.open.set()
         assert (await agent.executor.wait_for(task)).outcome == "done"
         assert (
@@ -207,7 +207,7 @@ async def test_esc_while_a_compaction_waits_for_it_leaves_the_old_view(
         assert (await agent.executor.wait_for(task)).outcome == "cancelled"
         assert watch.of(events.CompactionEnd)[-1].aborted
         assert agent.session.projection.all_compactions == []
-        assert not agent.state.draft.drafting
+        assert not agent.state.compaction.draft.drafting
         assert llm.closed_streams == 2
 
 
@@ -258,7 +258,7 @@ async def test_a_change_of_the_view_ends_it_and_another_one_is_begun_when_it_is_
         await (until(watch, "ready") if ready else llm.silent.wait())
         await done(agent, edit(agent, 3, "pin"))
         assert states(watch)[-1] == "gone"
-        assert not agent.state.draft.drafting
+        assert not agent.state.compaction.draft.drafting
         assert llm.closed_streams == len(llm.requests) + len(llm.summary_requests), (
             "two at once"
         )
@@ -278,7 +278,7 @@ async def test_esc_stops_it_and_it_does_not_begin_again_by_itself(
         await done(agent)
         await llm.silent.wait()
         agent.executor.submit(operations.Interrupt())
-        assert not agent.state.draft.drafting
+        assert not agent.state.compaction.draft.drafting
         await other_tasks_done()
         await done(agent)
         assert len(llm.summary_requests) == 1
@@ -415,7 +415,7 @@ async def test_one_that_is_given_up_while_a_compaction_waits_for_it_does_not_can
     ):
         task = agent.executor.submit(GO_ON)
         await watch.first(events.CompactionStart)
-        agent.state.draft.drop()
+        agent.state.compaction.draft.drop()
         assert (await agent.executor.wait_for(task)).outcome == "done"
         assert (
             len(agent.session.projection.all_compactions),

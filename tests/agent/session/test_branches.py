@@ -41,10 +41,10 @@ async def test_going_back_shows_the_size_that_the_meter_shows(tmp_path: Path) ->
     agent, _, _ = await branched(tmp_path)
     for mark in agent.session.projection.checkpoints:
         outcome = await foresee(agent.state, operations.Rewind(checkpoint=mark.id))
-        assert outcome.before.tokens == agent.state.size()
+        assert outcome.before.tokens == agent.state.budget.size()
         if outcome.items > 0 and not outcome.after.estimated:  # an estimate errs high
             assert outcome.after.tokens < outcome.before.tokens
     mark = agent.session.projection.checkpoints[0]
     outcome = await foresee(agent.state, operations.Rewind(checkpoint=mark.id))
     await go(agent, operations.Rewind(checkpoint=mark.id))
-    assert outcome.after.tokens == agent.state.size()
+    assert outcome.after.tokens == agent.state.budget.size()

@@ -75,9 +75,9 @@ class Scenario:
 
 async def a_kept_proposal(agent: Agent) -> operations.Operation:
     await done(agent, operations.CompactSession(reason="manual", preview=True))
-    assert agent.state.review.proposal is not None
+    assert agent.state.compaction.review.proposal is not None
     await revised(agent, pins=(3,))
-    return operations.ApplyProposal(proposal=agent.state.review.proposal.id)
+    return operations.ApplyProposal(proposal=agent.state.compaction.review.proposal.id)
 
 
 async def a_compaction(agent: Agent) -> operations.Operation:
@@ -92,11 +92,11 @@ async def done(agent: Agent, operation: operations.Operation) -> None:
 
 
 async def revised(agent: Agent, **options: Any) -> None:
-    proposal = agent.state.review.proposal
+    proposal = agent.state.compaction.review.proposal
     assert proposal is not None
     agent.executor.submit(operations.ReviseProposal(proposal=proposal.id, **options))
     await other_tasks_done()
-    assert agent.state.review.proposal is not proposal
+    assert agent.state.compaction.review.proposal is not proposal
 
 
 def who_applies(agent: Agent) -> Callable[[Event], None]:
@@ -239,7 +239,7 @@ async def run(
         assert broken(projection) == []
         assert bytes_of(reload_session(agent).projection) == bytes_of(projection)
         told_truthfully(watch.events[begun:], entries[known:])
-        proposal = agent.state.review.proposal
+        proposal = agent.state.compaction.review.proposal
         assert proposal is None or proposal.fits(projection), (
             "a proposal waits that was applied"
         )
@@ -259,8 +259,8 @@ async def run(
 
 
 def no_stream_is_open(agent: Agent) -> None:
-    if isinstance(agent.state.llm, TricklingLLM):
-        assert agent.state.llm.open_streams == 0
+    if isinstance(agent.state.models.llm, TricklingLLM):
+        assert agent.state.models.llm.open_streams == 0
 
 
 def unchanging(entries: list[Entry]) -> list[Entry]:

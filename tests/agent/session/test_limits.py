@@ -84,7 +84,7 @@ async def test_a_turn_ends_at_its_bound_and_says_which(
     with pytest.raises(FoldlineError, match=said):
         await agent.prompt("read them")
     assert len(llm.requests) == (2 if "steps" in said else 1)
-    assert agent.state.bounds.reached
+    assert agent.state.budget.bounds.reached
     await agent.aclose()
 
 
@@ -98,7 +98,7 @@ async def test_the_next_turn_has_its_own_steps_and_retry_continues(
     finished = await agent.executor.wait_for(agent.executor.submit(operations.Retry()))
     assert (finished.outcome, finished.error) == ("done", None)
     assert len(llm.requests) == 4
-    assert not agent.state.bounds.reached
+    assert not agent.state.budget.bounds.reached
     await agent.aclose()
 
 
@@ -155,10 +155,10 @@ async def test_a_draft_that_is_thrown_away_was_paid_for(tmp_path: Path) -> None:
     agent, watch = agent_in(
         tmp_path, PlayedLLM(window=100_000, summaries=("kept", "thrown", Hang("cut")))
     )
-    agent.state.bounds.limits = Limits(session_tokens=1_000_000)
+    agent.state.budget.bounds.limits = Limits(session_tokens=1_000_000)
     for _ in range(3):
         await agent.prompt("word " * 2_000)
-    bounds = agent.state.bounds
+    bounds = agent.state.budget.bounds
 
     def tokens() -> int:
         assert bounds._session is not None
@@ -178,7 +178,7 @@ async def test_a_draft_that_is_thrown_away_was_paid_for(tmp_path: Path) -> None:
             ready = await watch.first(events.ProposalReady)
             agent.executor.submit(operations.DiscardProposal(proposal=ready.proposal))
         else:
-            await agent.state.llm.silent.wait()  # type: ignore[attr-defined]
+            await agent.state.models.llm.silent.wait()  # type: ignore[attr-defined]
             agent.executor.submit(operations.Interrupt())
         await agent.executor.settle()
         assert tokens() - before > 2_000

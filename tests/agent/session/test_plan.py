@@ -94,7 +94,9 @@ def pinned(session: Session, origin: str = "plan") -> list[str]:
 
 def sent(agent: Agent) -> str:
     """All that the newest request said."""
-    return "\n".join(message.text for message in agent.state.llm.requests[-1].messages)  # type: ignore[attr-defined]
+    return "\n".join(
+        message.text for message in agent.state.models.llm.requests[-1].messages
+    )  # type: ignore[attr-defined]
 
 
 async def do(agent: Agent, operation: operations.Operation) -> events.TaskFinished:
@@ -133,7 +135,12 @@ async def test_the_model_is_told_once_that_the_mode_began_and_once_that_it_ended
     began, ended = pinned(agent.session, "mode")
     assert (began, ended) == (PLAN_MODE, PLAN_MODE_OVER)
     assert (
-        len({tuple(spec.name for spec in r.tools) for r in agent.state.llm.requests})
+        len(
+            {
+                tuple(spec.name for spec in r.tools)
+                for r in agent.state.models.llm.requests
+            }
+        )
         == 1
     )  # type: ignore[attr-defined]
 
@@ -154,7 +161,7 @@ async def test_the_mode_all_does_not_come_back_after_a_restart(tmp_path: Path) -
     agent = planner(tmp_path, approvals="all")
     agent.executor.submit(operations.SwitchApprovals(mode="plan"))
     await agent.executor.settle()
-    assert agent.state.policy.usual == "all"
+    assert agent.state.permissions.policy.usual == "all"
     assert resumed_policy(reload_session(agent), "plan").usual == "ask"
 
 
@@ -171,10 +178,10 @@ async def test_an_accepted_plan_is_pinned_whole_and_the_mode_before_comes_back(
     [text] = pinned(agent.session)
     assert text.endswith(f"\n\n{PLAN}") and text in sent(agent)
     assert (
-        plan_file(agent.state).read_text() == PLAN
-        and plan_file(agent.state).stat().st_mode & 0o077 == 0
+        plan_file(agent.state.tools).read_text() == PLAN
+        and plan_file(agent.state.tools).stat().st_mode & 0o077 == 0
     )
-    assert agent.state.policy.mode == "edits"
+    assert agent.state.permissions.policy.mode == "edits"
     assert broken(agent.session.projection) == []
 
 
@@ -198,7 +205,7 @@ async def test_a_file_that_was_changed_since_it_was_shown_is_shown_again(
     ) -> None:  # right after the answer, and before it is carried out
         if isinstance(event, events.ChoiceRequested):
             shown.append(event.detail)
-            plan_file(agent.state).write_text("Edited elsewhere.\n")
+            plan_file(agent.state.tools).write_text("Edited elsewhere.\n")
 
     agent.executor.subscribe(edit_elsewhere)
     await agent.prompt("plan it")
@@ -243,13 +250,16 @@ async def test_a_newer_plan_replaces_the_older_and_a_rewind_brings_that_back(
 async def test_a_plan_left_undecided_is_accepted_later_by_hand(tmp_path: Path) -> None:
     agent = planner(tmp_path, plan(), answers=(keys := [""]))
     await agent.prompt("plan it")
-    assert agent.state.policy.mode == "plan" and not pinned(agent.session)
+    assert agent.state.permissions.policy.mode == "plan" and not pinned(agent.session)
     keys.append("y")
     assert (await do(agent, operations.ReviewPlan())).outcome == "done"
-    assert pinned(agent.session)[0].endswith(PLAN) and agent.state.policy.usual == "ask"
-    assert pinned(agent.session, "mode") and agent.state.policy == resumed_policy(
-        reload_session(agent), "ask"
+    assert (
+        pinned(agent.session)[0].endswith(PLAN)
+        and agent.state.permissions.policy.usual == "ask"
     )
+    assert pinned(
+        agent.session, "mode"
+    ) and agent.state.permissions.policy == resumed_policy(reload_session(agent), "ask")
 
 
 async def test_without_a_plan_there_is_nothing_to_show(tmp_path: Path) -> None:
@@ -265,7 +275,7 @@ async def test_outside_the_mode_nobody_asked_for_a_plan(tmp_path: Path) -> None:
     await agent.prompt("go")
     assert (
         "the mode is not plan" in results(agent)[0]
-        and not plan_file(agent.state).exists()
+        and not plan_file(agent.state.tools).exists()
     )
 
 
@@ -278,8 +288,10 @@ async def test_a_plan_that_leaves_no_room_is_not_pinned(tmp_path: Path) -> None:
 async def test_nobody_there_the_turn_ends_with_the_plan(tmp_path: Path) -> None:
     agent = planner(tmp_path, plan(), "never asked for", interactive=False)
     await agent.prompt("plan it")
-    assert agent.state.ends_with_plan and len(agent.state.llm.requests) == 1  # type: ignore[attr-defined]
-    assert plan_file(agent.state).read_text() == PLAN
+    assert (
+        agent.state.tools.ends_with_plan and len(agent.state.models.llm.requests) == 1
+    )  # type: ignore[attr-defined]
+    assert plan_file(agent.state.tools).read_text() == PLAN
 
 
 # --- questions --------------------------------------------------------------------------------------------
@@ -319,7 +331,7 @@ async def test_nobody_there_answers_come_from_those_that_were_written_before(
         tool_reply(("ask_user", QUESTION), stem=f"q{number}") for number in range(4)
     ]
     agent = planner(tmp_path, *asks, interactive=False, approvals="ask")
-    agent.state.choices.scripted_answers.extend(["2", "SQLite", "a file"])
+    agent.state.permissions.choices.scripted_answers.extend(["2", "SQLite", "a file"])
     await agent.prompt("go")
     assert results(agent)[:3] == [
         "The user chose: Postgres",
@@ -367,7 +379,10 @@ async def test_after_ten_compactions_and_a_restart_plan_goal_and_todo_list_are_t
         await agent.prompt(f"read it, {number}")
         await do(agent, operations.CompactSession(reason="manual"))
     assert len(agent.session.projection.compactions()) == 10
-    kept, written = pinned(agent.session), plan_file(agent.state).read_text("utf-8")
+    kept, written = (
+        pinned(agent.session),
+        plan_file(agent.state.tools).read_text("utf-8"),
+    )
     await agent.aclose()
     again = Agent(reload_session(agent), llm=PlayedLLM(), approvals="ask")
     index, todos = newest_list(again.session.projection)

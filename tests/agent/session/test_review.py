@@ -62,7 +62,7 @@ async def previewed(agent: Agent) -> Proposal:
 
 
 def kept(agent: Agent) -> Proposal:
-    proposal = agent.state.review.proposal
+    proposal = agent.state.compaction.review.proposal
     assert proposal is not None
     return proposal
 
@@ -120,10 +120,14 @@ async def test_a_kept_proposal_follows_the_view_as_work_goes_on(tmp_path: Path) 
         assert grown.id == proposal.id and grown.view == tuple(
             agent.session.projection.view
         )
-        assert ready.tokens_before == agent.state.size() != proposal.entry.tokens_before
+        assert (
+            ready.tokens_before
+            == agent.state.budget.size()
+            != proposal.entry.tokens_before
+        )
         assert (await done(agent, applying(proposal))).outcome == "done"
         assert (
-            agent.state.size()
+            agent.state.budget.size()
             == ready.tokens_after
             == compactions(agent)[0].tokens_after
         )
@@ -146,8 +150,8 @@ async def test_what_is_applied_is_what_was_shown_field_by_field(tmp_path: Path) 
         assert [message.text for message in shown] == [
             message.text for message in proposal.after
         ]
-        assert agent.state.size() == proposal.entry.tokens_after
-        assert agent.state.review.proposal is None
+        assert agent.state.budget.size() == proposal.entry.tokens_after
+        assert agent.state.compaction.review.proposal is None
         assert watch.of(events.ProposalClosed) == [
             events.ProposalClosed(proposal=proposal.id, applied=True)
         ]
@@ -190,7 +194,7 @@ async def test_a_proposal_for_another_view_is_thrown_away_and_refused_in_one_sen
         assert watch.of(events.ProposalClosed) == [
             events.ProposalClosed(proposal=proposal.id, applied=False)
         ]
-        assert agent.state.review.proposal is None
+        assert agent.state.compaction.review.proposal is None
         file = file_of(agent)
         finished = await done(agent, applying(proposal))
         assert finished.outcome == "failed"
@@ -214,7 +218,7 @@ async def test_undo_throws_a_proposal_of_the_view_before_it_away(
         await previewed(agent)
         assert (await done(agent, operations.UndoCompaction())).outcome == "done"
         assert (
-            agent.state.review.proposal is None
+            agent.state.compaction.review.proposal is None
             and len(watch.of(events.ProposalClosed)) == 1
         )
 
@@ -243,7 +247,7 @@ async def test_thrown_away_it_is_gone_and_nothing_has_changed(tmp_path: Path) ->
         proposal = await previewed(agent)
         agent.executor.submit(operations.DiscardProposal(proposal=proposal.id))
         await other_tasks_done()
-        assert agent.state.review.proposal is None
+        assert agent.state.compaction.review.proposal is None
         assert watch.of(events.ProposalClosed) == [
             events.ProposalClosed(proposal=proposal.id, applied=False)
         ]
@@ -294,7 +298,7 @@ async def test_a_kept_proposal_that_no_longer_makes_the_room_needed_is_drafted_a
         await watch.first(events.ProposalReady)
         await agent.executor.settle()
         first = kept(agent)
-        room = agent.state.budget.threshold - first.sizes.tokens_after
+        room = agent.state.budget.limits.threshold - first.sizes.tokens_after
         pending = (
             round(room / agent.state.projection.meter.calibration.scale(None)) + 10
         )
@@ -443,7 +447,7 @@ async def test_a_focus_for_a_proposal_that_has_gone_meanwhile_is_not_taken_for_t
         _,
     ):
         proposal = await previewed(agent)
-        review = agent.state.review
+        review = agent.state.compaction.review
         asked = operations.ReviseProposal(
             proposal=proposal.id, notes="## Goal\n- mine", focus="offsets"
         )
@@ -556,8 +560,10 @@ async def test_what_was_seen_is_applied_also_where_a_revision_ends_between_the_w
         seen = kept(agent)
         agent.executor.submit(applying(seen))
         await asyncio.sleep(0)  # the word has been given, the task has not gone on
-        assert not agent.state.review.waits and kept(agent) == seen
-        agent.state.review.keep(seen.revised(notes="## Goal\n- not this one"), None)
+        assert not agent.state.compaction.review.waits and kept(agent) == seen
+        agent.state.compaction.review.keep(
+            seen.revised(notes="## Goal\n- not this one"), None
+        )
         assert (await agent.executor.wait_for(task)).outcome == "done"
         [compaction] = compactions(agent)
         assert compaction.model_copy(update={"index": NEW, "at": None}) == seen.entry
@@ -580,14 +586,14 @@ async def test_a_revision_that_ends_after_the_compaction_is_refused_and_changes_
         asked = operations.ReviseProposal(
             proposal=seen.id, notes="## Goal\n- not this one"
         )
-        revision = asyncio.create_task(agent.state.review.revise(asked))
+        revision = asyncio.create_task(agent.state.compaction.review.revise(asked))
         await asyncio.sleep(0)  # it is in its thread
         agent.executor.submit(applying(seen))
         assert (await agent.executor.wait_for(task)).outcome == "done"
         compacted.set()
         with pytest.raises(FoldlineError, match=NOT_WAITING):
             await revision
-        assert agent.state.review.proposal is None
+        assert agent.state.compaction.review.proposal is None
         [compaction] = compactions(agent)
         assert compaction.model_copy(update={"index": NEW, "at": None}) == seen.entry
 

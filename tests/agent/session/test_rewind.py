@@ -7,23 +7,25 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.agent.session.file_records import (
+    LINK_CHANGED,
+    NOT_A_FILE,
+    UNREADABLE,
+    append_checkpoint,
+    record_others_changes,
+    recorder,
+)
 from foldline.agent.session.rewind import (
     CHANGED_BY_OTHERS,
     CURRENT_NOT_SAVED,
     KEPT,
-    LINK_CHANGED,
     NO_CHECKPOINT,
-    NOT_A_FILE,
     NOT_COMPARED,
     NOT_SAVED,
     REMOVED,
     RESTORED,
-    UNREADABLE,
-    append_checkpoint,
     diffs_since,
     foresee,
-    record_others_changes,
-    recorder,
 )
 from foldline.history import CONTENTS, Contents, Session
 from foldline.history.contents import share_files
@@ -231,7 +233,9 @@ async def test_after_the_context_fell_back_an_edit_wants_the_file_read_again(
 ) -> None:
     agent, _ = await worked(tmp_path)
     await back(agent, before_prompt(agent, "second"))
-    agent.state.llm.script.extend([tool_reply(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
+    agent.state.models.llm.script.extend(
+        [tool_reply(edit("a.txt", "three", "four")), "ok"]
+    )  # type: ignore[attr-defined]
     await agent.prompt("again")
     assert (tmp_path / "a.txt").read_text() == "three\n"
     assert any("changed on disk since it was last read" in text for text in said(agent))
@@ -243,7 +247,7 @@ async def test_it_ends_the_turn_that_runs(tmp_path: Path) -> None:
     running = agent.executor.submit(
         operations.RunAgent.model_validate({"parts": [{"type": "text", "text": "2"}]})
     )
-    await agent.state.llm.silent.wait()  # type: ignore[attr-defined]
+    await agent.state.models.llm.silent.wait()  # type: ignore[attr-defined]
     first = before_prompt(agent, "first")
     await back(agent, first)
     assert (await agent.executor.wait_for(running)).outcome == "cancelled"
@@ -388,7 +392,7 @@ async def test_a_tool_that_is_still_writing_is_waited_for(tmp_path: Path) -> Non
     holds, written = asyncio.Event(), []
 
     def still_writing() -> None:
-        with agent.state.known_files.lock:
+        with agent.state.tools.known_files.lock:
             loop.call_soon_threadsafe(holds.set)
             record(tmp_path / "b.txt", tmp_path / "b.txt", b"new\n", b"late\n")
             (tmp_path / "b.txt").write_text("late\n")
@@ -484,7 +488,7 @@ async def test_taking_a_rewind_back_leaves_what_was_written_after_it(
     agent, watch = await worked(tmp_path)
     await back(agent, before_prompt(agent, "first"), files=True)
     revert = agent.session.projection.markers[-1]
-    agent.state.llm.script.extend([tool_reply(write("b.txt", "newer\n")), "ok"])  # type: ignore[attr-defined]
+    agent.state.models.llm.script.extend([tool_reply(write("b.txt", "newer\n")), "ok"])  # type: ignore[attr-defined]
     await agent.prompt("another way")
     await do(agent, operations.UndoCompaction(target=revert.index))
     assert (tmp_path / "b.txt").read_text() == "newer\n" and (
@@ -520,7 +524,7 @@ async def test_a_turn_begins_once_the_tools_of_a_cancelled_one_have_written(
     )
 
     def still_writing() -> None:
-        with agent.state.known_files.lock:
+        with agent.state.tools.known_files.lock:
             loop.call_soon_threadsafe(holds.set)
             record(tmp_path / "b.txt", tmp_path / "b.txt", b"new\n", b"late\n")
 
@@ -536,7 +540,7 @@ async def test_what_changed_since_a_place_is_a_diff_of_each_file_or_says_why_the
     tmp_path: Path,
 ) -> None:
     agent, _ = await worked(tmp_path)
-    found = {each.path: each for each in await diffs_since(agent.state)}
+    found = {each.path: each for each in await diffs_since(agent.state.tools)}
     assert found["b.txt"].diff == "--- /dev/null\n+++ b.txt\n@@ -0,0 +1 @@\n+new\n"
     assert "-one\n+three\n" in found["a.txt"].diff and (
         found["a.txt"].added,
@@ -552,7 +556,7 @@ async def test_what_changed_since_a_place_is_a_diff_of_each_file_or_says_why_the
     )
     assert [
         "-two\n+three\n" in each.diff
-        for each in await diffs_since(agent.state, place.index)
+        for each in await diffs_since(agent.state.tools, place.index)
     ] == [True]
     (tmp_path / "b.txt").unlink()
     (tmp_path / "b.txt").mkdir()
@@ -560,7 +564,8 @@ async def test_what_changed_since_a_place_is_a_diff_of_each_file_or_says_why_the
     for kept in (agent.session.path.parent / CONTENTS).iterdir():
         kept.unlink()
     assert [
-        (each.path, each.diff, each.why) for each in await diffs_since(agent.state)
+        (each.path, each.diff, each.why)
+        for each in await diffs_since(agent.state.tools)
     ] == [
         ("b.txt", "", NOT_COMPARED.format(reason=NOT_A_FILE)),
         ("a.txt", "", NOT_COMPARED.format(reason=NOT_SAVED)),
@@ -640,10 +645,10 @@ async def test_what_others_changed_is_recorded_after_a_disk_that_was_full(
     agent, _ = await worked(tmp_path)
     (tmp_path / "a.txt").write_text("mine\n")
     with monkeypatch.context() as full:
-        full.setattr("foldline.agent.session.rewind.append_checkpoint", refused)
+        full.setattr("foldline.agent.session.file_records.append_checkpoint", refused)
         with pytest.raises(OSError, match="No space"):
-            await record_others_changes(agent.state)
-    await record_others_changes(agent.state)
+            await record_others_changes(agent.state.tools)
+    await record_others_changes(agent.state.tools)
     _, newest = agent.session.projection.images[-1]
     assert newest.path == "a.txt" and newest.by_others
     await agent.aclose()
@@ -656,7 +661,9 @@ async def test_a_change_that_was_not_made_is_taken_back_on_record(
         raise OSError(28, "No space left on device")
 
     agent, _ = await worked(tmp_path)
-    agent.state.llm.script.extend([tool_reply(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
+    agent.state.models.llm.script.extend(
+        [tool_reply(edit("a.txt", "three", "four")), "ok"]
+    )  # type: ignore[attr-defined]
     with monkeypatch.context() as full:
         full.setattr("foldline.agent.tools.files.put_whole", refuse)
         await agent.prompt("third")

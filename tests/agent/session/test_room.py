@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.session.auto_compact import AUTO_OFF, TOO_LONG, offer_remedies
+from foldline.agent.session.auto_compact import TOO_LONG, offer_remedies
+from foldline.agent.session.compaction_state import AUTO_OFF
 from foldline.compaction import CompactionContext, pause_reason
 from foldline.compaction.automation import FREED_LITTLE
 from foldline.llm import ContextOverflow, LLMError, ModelInfo
@@ -135,7 +136,7 @@ async def test_what_the_model_has_not_seen_yet_is_not_offered_to_be_dropped(
         agent,
         watch,
     ):
-        asked = asyncio.create_task(offer_remedies(agent.state, "Full."))
+        asked = asyncio.create_task(offer_remedies(agent.state.compaction, "Full."))
         choice = await answered(watch, agent, "x")
         await asked
         assert "Drop 2–3 (read)" in next(
@@ -236,7 +237,7 @@ async def test_a_compaction_taken_back_is_not_made_again_by_itself(
     assert compactions >= 1
     await agent.executor.wait_for(agent.executor.submit(operations.UndoCompaction()))
     before = [message.key for message in llm.requests[-1].messages]
-    agent.state.llm.info = ModelInfo(id="played", window=17_500)  # type: ignore[misc]
+    agent.state.models.llm.info = ModelInfo(id="played", window=17_500)  # type: ignore[misc]
     await agent.prompt("and now?")
     assert len(agent.session.projection.all_compactions) == compactions
     assert [message.key for message in llm.requests[-1].messages][: len(before)] != []
@@ -270,8 +271,8 @@ async def test_an_undo_past_the_threshold_is_the_users_to_confirm_with_both_size
 ) -> None:
     agent, watch, _ = await filled(tmp_path, prompts=5, interactive=True)
     await agent.compact()
-    agent.state.llm.info = ModelInfo(id="played", window=8_000)  # type: ignore[misc]
-    small = agent.state.size()
+    agent.state.models.llm.info = ModelInfo(id="played", window=8_000)  # type: ignore[misc]
+    small = agent.state.budget.size()
     left = agent.executor.submit(operations.UndoCompaction())
     choice = await answered(watch, agent, "")
     await agent.executor.wait_for(left)
@@ -313,7 +314,7 @@ async def test_switching_to_a_smaller_window_compacts_first_with_the_model_that_
     assert types == ["compaction", "model"]
     assert len(llm.summary_requests) >= 1
     assert (other.requests, other.summary_requests) == ([], [])
-    assert agent.state.size() < agent.state.budget.threshold
+    assert agent.state.budget.size() < agent.state.budget.limits.threshold
     assert (await agent.prompt("hello")).text == "from the small one"
     assert len(watch.of(events.CompactionEnd)) == 1
     await agent.aclose()
@@ -335,7 +336,7 @@ async def test_switching_to_a_window_that_nothing_fits_keeps_the_old_model(
     assert finished.outcome == "failed"
     assert finished.error is not None
     assert "4,096" in finished.error
-    assert agent.state.llm is llm
+    assert agent.state.models.llm is llm
     assert other.closed == 1
     await agent.aclose()
 
@@ -366,7 +367,7 @@ async def test_a_switch_to_a_model_that_counts_more_tokens_gives_up_no_more_than
         assert [
             compaction.rung for compaction in agent.session.projection.all_compactions
         ] == ["strategy"]
-        assert agent.state.size() < agent.state.budget.threshold
+        assert agent.state.budget.size() < agent.state.budget.limits.threshold
 
 
 async def test_a_switch_whose_compaction_is_thrown_away_says_what_does_not_fit(
@@ -408,7 +409,10 @@ async def test_with_compaction_off_a_switch_that_does_not_fit_is_refused_and_cha
     )
     assert finished.error is not None
     assert "automatic compaction is off" in finished.error
-    assert (agent.state.llm, agent.session.projection.all_compactions) == (llm, [])
+    assert (agent.state.models.llm, agent.session.projection.all_compactions) == (
+        llm,
+        [],
+    )
     await agent.aclose()
 
 
@@ -437,7 +441,7 @@ async def test_by_itself_a_full_window_hides_old_results_and_by_hand_it_is_summa
         agent,
         _,
     ):
-        assert agent.state.is_full()
+        assert agent.state.budget.is_full()
         await agent.prompt("go on")
         [compaction] = compactions_of(agent.session.projection)
         assert (compaction.strategy, compaction.summary, llm.summary_requests) == (
@@ -470,7 +474,7 @@ async def test_a_completed_todo_above_the_soft_mark_compacts_between_two_steps(
     write_lines(tmp_path / "f.txt", 130)
     llm = PlayedLLM(window=16_384)
     agent, _ = agent_in(tmp_path, llm, draft_ahead=False)
-    while agent.state.budget.soft_mark - agent.state.size() > 1_600:
+    while agent.state.budget.limits.soft_mark - agent.state.budget.size() > 1_600:
         await agent.prompt(long(1, 60))
     llm.script.extend(
         [
@@ -481,7 +485,7 @@ async def test_a_completed_todo_above_the_soft_mark_compacts_between_two_steps(
             reply("both steps done"),
         ]
     )
-    assert not agent.state.past_soft_mark
+    assert not agent.state.budget.past_soft_mark
     await agent.prompt("go on")
     reasons = [
         compaction.reason for compaction in agent.session.projection.all_compactions
@@ -504,7 +508,7 @@ async def test_a_phase_compaction_that_fails_leaves_a_full_window_to_be_compacte
     write_lines(tmp_path / "f.txt", 130)
     llm = PlayedLLM(window=16_384, summaries=(LLMError("The server is down."),))
     agent, watch = agent_in(tmp_path, llm, draft_ahead=False, compaction="summary")
-    while agent.state.budget.soft_mark - agent.state.size() > 1_600:
+    while agent.state.budget.limits.soft_mark - agent.state.budget.size() > 1_600:
         await agent.prompt(long(1, 60))
     llm.script.append(
         tool_reply(("todo", {"todos": todos[0]}), ("read", {"path": "f.txt"}), stem="a")
@@ -544,7 +548,7 @@ async def test_a_new_prompt_above_the_soft_mark_is_a_good_moment(
 ) -> None:
     agent, _, _ = await filled(tmp_path, prompts=1, window=16_384, draft_ahead=False)
     number = 1
-    while not agent.state.past_soft_mark:
+    while not agent.state.budget.past_soft_mark:
         await agent.prompt(long(number, 60))
         number += 1
     assert agent.session.projection.all_compactions == []
@@ -560,10 +564,10 @@ async def test_a_phase_compaction_that_frees_little_leaves_the_cached_prefix_alo
 ) -> None:
     agent, _, _ = await filled(tmp_path, prompts=1, window=16_384)
     number = 1
-    while not agent.state.past_soft_mark:
+    while not agent.state.budget.past_soft_mark:
         await agent.prompt(long(number, 60))
         number += 1
-    agent.state.strategy = LeavesOutOneMessage()
+    agent.state.compaction.strategy = LeavesOutOneMessage()
     await agent.prompt("small")
     assert agent.session.projection.all_compactions == []
     await agent.aclose()
@@ -582,9 +586,9 @@ async def test_no_compaction_follows_another_without_a_step_where_the_prompt_fit
 ) -> None:
     agent, _, _ = await filled(tmp_path, prompts=5, window=16_384)
     await agent.compact()
-    free = agent.state.budget.threshold - agent.state.size()
+    free = agent.state.budget.limits.threshold - agent.state.budget.size()
     prompt = long(9, free // 11 + 40)
-    assert agent.state.is_full([UserMessage(parts=text_parts(prompt))])
+    assert agent.state.budget.is_full([UserMessage(parts=text_parts(prompt))])
     await agent.prompt(prompt)
     assert [
         compaction.reason for compaction in agent.session.projection.all_compactions

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.settings.amounts import ALLOWED, Amount, parse_amount, parse_tokens
 from foldline.agent.settings.layers import REMOVED, key_settings
 from foldline.agent.settings.schema import (
     ADVANCED,
     ALL_SETTINGS,
-    ALLOWED,
     KEYS,
     PAYS,
     PROJECT_MODE,
@@ -17,9 +17,6 @@ from foldline.agent.settings.schema import (
     REACHES,
     TABLES,
     UNKNOWN,
-    Amount,
-    parse_amount,
-    parse_tokens,
 )
 from foldline.agent.settings.settings import (
     IGNORED,

@@ -97,7 +97,7 @@ async def test_once_is_for_this_call_and_always_is_remembered(tmp_path: Path) ->
     await agent.prompt("write")
     assert asked(watch) == ["a.txt", "b.txt"]
     assert all((tmp_path / name).exists() for name in ("a.txt", "b.txt", "c.txt"))
-    assert Rule(tool="write") in agent.state.policy.always
+    assert Rule(tool="write") in agent.state.permissions.policy.always
     await agent.aclose()
 
 
@@ -231,10 +231,10 @@ async def test_a_compaction_changes_nothing_about_what_is_allowed(
     answering(agent, "always")
     for text in ("write", "read", "say something"):
         await agent.prompt(text)
-    allowed = agent.state.policy
+    allowed = agent.state.permissions.policy
     await agent.compact()
     assert agent.session.projection.all_compactions
-    assert agent.state.policy == allowed
+    assert agent.state.permissions.policy == allowed
     llm.script.append(tool_reply(write("b.txt")))
     await agent.prompt("write again")
     assert asked(watch) == ["a.txt"]
@@ -294,8 +294,10 @@ async def test_the_results_of_one_group_share_a_budget_and_the_next_request_fits
         "[Portion 1 of " in text and "Continue with offset " in text for text in texts
     )
     assert texts[-1] == NO_ROOM.text
-    sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.state.overhead
-    assert sent < agent.state.budget.threshold
+    sent = (
+        sum(map(message_tokens, llm.requests[1].messages)) + agent.state.budget.overhead
+    )
+    assert sent < agent.state.budget.limits.threshold
     assert broken(agent.session.projection) == []
     await agent.aclose()
 
@@ -325,8 +327,10 @@ async def test_a_long_request_leaves_less_room_for_results(tmp_path: Path) -> No
     llm = PlayedLLM(tool_reply(("read", {"path": "big.txt"})), window=16_384)
     agent, _ = agent_in(tmp_path, llm)
     await agent.prompt(request)
-    sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.state.overhead
-    assert sent < agent.state.budget.threshold
+    sent = (
+        sum(map(message_tokens, llm.requests[1].messages)) + agent.state.budget.overhead
+    )
+    assert sent < agent.state.budget.limits.threshold
     assert any(message.text == request for message in llm.requests[1].messages)
     await agent.aclose()
 
@@ -346,8 +350,8 @@ async def test_what_was_clipped_is_whole_in_a_file_the_agent_may_read(
         assert kept is None
     else:
         assert kept is not None
-        agent.state.policy = Policy(mode="ask")
-        agent.state.llm = PlayedLLM(
+        agent.state.permissions.policy = Policy(mode="ask")
+        agent.state.models.llm = PlayedLLM(
             tool_reply(("read", {"path": kept, "offset": rows - 1}), stem="r")
         )
         await agent.prompt("look")
@@ -372,7 +376,7 @@ async def test_no_call_of_an_answer_that_ended_early_runs_and_the_model_reads_wh
     )
     llm = PlayedLLM(cut, "done")
     agent, _ = agent_in(tmp_path, llm)
-    agent.state.policy = Policy(mode="all")
+    agent.state.permissions.policy = Policy(mode="all")
     await agent.prompt("go")
     ending = early_end(cut)
     read, write = [

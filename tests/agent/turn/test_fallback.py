@@ -55,7 +55,7 @@ async def test_the_user_is_asked_and_one_key_goes_on_with_the_same_request(
     assert sent.messages == first.requests[0].messages, (
         "nothing of the broken answer is in it"
     )
-    assert agent.state.llm is second and first.closed
+    assert agent.state.models.llm is second and first.closed
     await agent.aclose()
     await other_tasks_done()
 
@@ -97,7 +97,7 @@ async def test_left_alone_the_turn_fails_as_ever_and_can_be_tried_again(
     asked = await watch.first(events.ChoiceRequested)
     agent.executor.submit(operations.Choose(choice=asked.choice, key=""))
     assert (await agent.executor.wait_for(task)).outcome == "failed"
-    assert second.requests == [] and second.closed and agent.state.llm is first
+    assert second.requests == [] and second.closed and agent.state.models.llm is first
     assert (
         await agent.executor.wait_for(agent.executor.submit(operations.Retry()))
     ).outcome == "done"
@@ -128,7 +128,7 @@ async def test_a_smaller_window_is_made_to_fit_with_the_model_that_takes_over(
     agent.executor.submit(operations.Choose(choice=asked.choice, key="f"))
     assert (await agent.executor.wait_for(task)).outcome == "done"
     assert second.summary_requests and not first.summary_requests
-    assert agent.state.size() < 8_192
+    assert agent.state.budget.size() < 8_192
     await agent.aclose()
 
 
@@ -144,7 +144,7 @@ async def test_with_compaction_off_what_does_not_fit_is_said(tmp_path: Path) -> 
     task = agent.executor.submit(operations.RunAgent(parts=reply("count").parts))
     assert (await agent.executor.wait_for(task)).outcome == "failed"
     assert any("more than the 8,192 of second" in notice for notice in watch.notices)
-    assert second.requests == [] and agent.state.llm is first
+    assert second.requests == [] and agent.state.models.llm is first
     await agent.aclose()
 
 
@@ -173,7 +173,7 @@ async def test_another_model_takes_over_in_a_subagent_and_its_parent_keeps_its_o
         agent.executor.submit(operations.Choose(choice=asked.choice, key="f"))
     assert (await agent.executor.wait_for(task)).outcome == "done"
     assert "found" in first.requests[-1].messages[-1].text
-    assert agent.state.llm is first and not first.closed and second.closed
+    assert agent.state.models.llm is first and not first.closed and second.closed
     assert interactive or any(
         each.startswith("explore: The server") for each in watch.notices
     )
@@ -236,5 +236,5 @@ async def test_a_change_of_the_list_holds_from_the_next_turn_on(tmp_path: Path) 
     agent, _ = agent_in(tmp_path, first, connect=lambda _: second)
     retune(agent.state, load_settings(tmp_path, {}, {"fallback": ["second"]}), {})()
     assert (await agent.prompt("hello")).text == "the answer"
-    assert agent.state.llm is second
+    assert agent.state.models.llm is second
     await agent.aclose()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.session.state import AgentState
+from foldline.agent.session.permissions import Permissions
 from foldline.formats.export import Original
 from foldline.formats.writers.html import write_html
 from foldline.history import Session
@@ -80,10 +80,10 @@ async def test_an_aside_is_in_the_history_and_not_in_the_view(tmp_path: Path) ->
 async def test_cancelled_twice_it_keeps_what_it_had_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def cancelled_again(_: AgentState) -> None:
+    async def cancelled_again(_: Permissions) -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(AgentState, "check_sandbox_after_cancel", cancelled_again)
+    monkeypatch.setattr(Permissions, "check_after_cancel", cancelled_again)
     agent, watch = agent_in(tmp_path, PlayedLLM())
     executor = agent.executor
     task = executor.submit(operations.RunShell(command="echo begun; sleep 1000"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.session.auto_compact import AUTO_OFF
+from foldline.agent.session.compaction_state import AUTO_OFF
 from foldline.agent.session.instructions import CONTINUES
 from foldline.agent.turn.turn import ALL_COMPACTED, MADE_SMALLER
 from foldline.compaction import pause_reason
@@ -152,7 +152,7 @@ async def test_reported_usage_calibrates_the_estimate(tmp_path: Path) -> None:
     assert agent.session.projection.meter.calibration.ratio("played") == pytest.approx(
         2_000 / record.estimated
     )
-    assert 2_000 <= agent.state.size() < 2_100
+    assert 2_000 <= agent.state.budget.size() < 2_100
     await agent.aclose()
 
 
@@ -247,7 +247,7 @@ async def test_a_model_without_tools_is_named_before_it_answers_and_once(
         watch.notices[0]
     ]
     assert [request.tools for request in llm.summary_requests] == [[], []]
-    assert agent.state.overhead == 0
+    assert agent.state.budget.overhead == 0
     await agent.aclose()
 
 
@@ -283,11 +283,11 @@ async def test_a_window_of_4096_works_with_fewer_and_shorter_tools(
         "ls",
         "plan",
     }
-    assert agent.state.overhead < 4_096 / 8
+    assert agent.state.budget.overhead < 4_096 / 8
     assert agent.session.projection.all_compactions
-    agent.state.llm = large
+    agent.state.models.llm = large
     await agent.prompt("and now?")
-    assert agent.state.overhead > 1_500
+    assert agent.state.budget.overhead > 1_500
     assert "The regular expression." in str(large.requests[-1].tools)
     await agent.aclose()
 
@@ -299,7 +299,7 @@ async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_k
     agent, _ = agent_in(tmp_path, PlayedLLM("hi"))
     await agent.prompt("hello")
     before = list(agent.session.entries)
-    agent.state.llm = PlayedLLM(window=4_096)
+    agent.state.models.llm = PlayedLLM(window=4_096)
     with pytest.raises(FoldlineError, match="too small"):
         await agent.prompt("again")
     assert [
@@ -538,7 +538,7 @@ async def test_an_overflow_compacts_and_sends_the_same_step_again(
     assert watch.of(events.CompactionEnd)[0].will_retry
     assert records(agent.session)[4].error
     assert (
-        agent.state.budget.window < 20_000
+        agent.state.budget.limits.window < 20_000
     )  # what was refused is believed from now on
     await agent.aclose()
 
@@ -557,7 +557,7 @@ async def test_the_window_a_refusal_names_is_believed_from_then_on(
     )
     agent, _ = agent_in(tmp_path, PlayedLLM(*script, window=100_000))  # type: ignore[arg-type]
     await agent.prompt("read them all")
-    assert agent.state.budget.window == 10_000
+    assert agent.state.budget.limits.window == 10_000
     await agent.aclose()
 
 
@@ -575,14 +575,16 @@ async def test_an_unknown_refusal_of_a_nearly_full_window_is_tried_once_as_an_ov
     )
     agent, watch = agent_in(tmp_path, llm, budget=BudgetSettings(soft_ratio=1))
     await agent.prompt("tell me of what was earlier")
-    assert 80_000 < agent.state.size() < agent.state.budget.threshold
+    assert 80_000 < agent.state.budget.size() < agent.state.budget.limits.threshold
     assert (await agent.prompt("go on")).text == "all read"
     assert [
         compaction.reason for compaction in agent.session.projection.all_compactions
     ] == ["overflow"]
     warning = MADE_SMALLER.format(failure="")
     assert any(warning in notice.text for notice in watch.of(events.Notice))
-    assert agent.state.budget.window == 100_000  # nobody said that it was the length
+    assert (
+        agent.state.budget.limits.window == 100_000
+    )  # nobody said that it was the length
     await agent.aclose()
 
 
@@ -620,10 +622,10 @@ async def test_a_refused_size_is_known_to_the_next_process(tmp_path: Path) -> No
     script.insert(4, too_long())
     agent, _ = agent_in(tmp_path, PlayedLLM(*script, window=100_000))  # type: ignore[arg-type]
     await agent.prompt("read them all")
-    believed = agent.state.budget.window
+    believed = agent.state.budget.limits.window
     await agent.aclose()
     later = Agent(reload_session(agent), llm=PlayedLLM(window=100_000))
-    assert later.state.budget.window == believed < 20_000
+    assert later.state.budget.limits.window == believed < 20_000
     await later.aclose()
 
 
@@ -633,20 +635,26 @@ async def test_a_window_that_the_server_stated_is_known_to_the_next_process(
     """Before it is asked again: the meter, a preview and a compaction by hand plan with it."""
     with running_server(window=10_000) as server:
         agent, _ = agent_in(tmp_path, chat_at(server.base_url, model=server.model))
-        assert agent.state.window_is_assumed
+        assert agent.state.models.window_is_assumed
         await agent.prompt("hello")
         await agent.aclose()
         later = Agent(
             reload_session(agent), llm=chat_at(server.base_url, model=server.model)
         )
-        assert (later.state.budget.window, later.state.window_is_assumed) == (
+        assert (
+            later.state.budget.limits.window,
+            later.state.models.window_is_assumed,
+        ) == (
             10_000,
             False,
         )
         other = Agent(
             reload_session(agent), llm=chat_at(server.base_url, model="never-heard-of")
         )
-        assert (other.state.budget.window, other.state.window_is_assumed) == (
+        assert (
+            other.state.budget.limits.window,
+            other.state.models.window_is_assumed,
+        ) == (
             DEFAULT_WINDOW,
             True,
         )
@@ -660,7 +668,7 @@ async def test_a_compaction_by_hand_asks_for_a_window_that_only_the_server_knows
     with running_server(window=10_000) as server:
         agent, watch = agent_in(tmp_path, chat_at(server.base_url, model=server.model))
         await agent.compact()
-        assert agent.state.budget.window == 10_000
+        assert agent.state.budget.limits.window == 10_000
         assert len(watch.of(events.WindowLearned)) == 1
         await agent.compact()
         assert len(watch.of(events.WindowLearned)) == 1
@@ -681,7 +689,7 @@ async def test_an_overflow_that_cannot_be_cured_names_the_largest_items_and_ends
     assert len(llm.requests) == 1
     assert watch.ends == [("run_agent", "failed")]
     assert (
-        agent.state.budget.window == 100_000
+        agent.state.budget.limits.window == 100_000
     )  # it was not the size, as far as anybody knows
     assert (
         len(
@@ -729,7 +737,7 @@ async def test_a_request_too_large_in_bytes_says_nothing_about_the_window(
     agent, _ = agent_in(tmp_path, llm, mode="off")
     with pytest.raises(FoldlineError):
         await agent.prompt("hello")
-    assert agent.state.budget.window == 32_768
+    assert agent.state.budget.limits.window == 32_768
     await agent.aclose()
 
 
@@ -817,8 +825,8 @@ async def test_a_wrong_key_is_one_sentence_and_the_session_stays_usable(
         assert "\n" not in str(refusal.value)
         assert agent.session.path is not None
         assert "wrong-key" not in agent.session.path.read_text()
-        await agent.state.llm.aclose()
-        agent.state.llm = chat_at(
+        await agent.state.models.llm.aclose()
+        agent.state.models.llm = chat_at(
             server.base_url, model=server.model, key="right", window=32_768
         )
         assert (await agent.prompt("hello again")).text.startswith("You said: hello")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.session.auto_compact import AUTO_OFF
+from foldline.agent.session.compaction_state import AUTO_OFF
 from foldline.compaction import Proposal, SessionLedger
 from foldline.frontend.reduce import NOTHING_TO_COMPACT
 from foldline.memory.ledger import Ledger
@@ -34,14 +34,16 @@ def shows_preview(running: Live) -> bool:
 
 
 def proposal(running: Live) -> Proposal:
-    made = running.agent.state.review.proposal
+    made = running.agent.state.compaction.review.proposal
     assert made is not None
     return made
 
 
 async def ready(running: Live) -> Proposal:
     """The preview with a finished draft on it."""
-    await running.until(lambda: running.agent.state.review.proposal is not None)
+    await running.until(
+        lambda: running.agent.state.compaction.review.proposal is not None
+    )
     await running.drawn()
     return proposal(running)
 
@@ -138,7 +140,7 @@ async def test_esc_stops_a_draft_that_is_made_ahead_beside_no_work(
         await running.until(lambda: ESC_CANCELS_DRAFT in running.text)
         await running.press("escape")
         await running.until(lambda: not running.app.state.drafting_ahead)
-        assert not running.agent.state.draft.drafting
+        assert not running.agent.state.compaction.draft.drafting
         assert (running.app.state.cancelling, compactions(running)) == (False, [])
 
 
@@ -151,7 +153,7 @@ async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None
         assert "drafting" in running.text
         await running.press("escape")
         await running.at_rest()
-        assert running.agent.state.review.proposal is None
+        assert running.agent.state.compaction.review.proposal is None
         assert compactions(running) == []
 
 
@@ -361,7 +363,7 @@ async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(
         await running.until(lambda: running.llm.silent.is_set())
         await running.press("f3")
         await running.until(lambda: shows_preview(running))
-        assert running.agent.state.review.proposal is None
+        assert running.agent.state.compaction.review.proposal is None
         opened.set()
         await ready(running)
         assert running.entries[-2].type == "assistant"
@@ -372,7 +374,7 @@ async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -
     from foldline.tui.browser.inspector.screen import InspectorScreen
 
     async with live(tmp_path, summaries=("## Goal\n- go on",)) as running:
-        running.agent.state.ledger = SessionLedger(
+        running.agent.state.compaction.ledger = SessionLedger(
             Ledger(score=lambda *_: 0.0)
         )  # which would keep it
         await running.ask(
@@ -448,6 +450,8 @@ async def test_a_proposal_that_was_kept_is_advertised_no_more_once_the_view_is_a
             in running.text
         )
         await running.enter(f"/{command}")
-        await running.until(lambda: running.agent.state.review.proposal is None)
+        await running.until(
+            lambda: running.agent.state.compaction.review.proposal is None
+        )
         await running.at_rest()
         assert "waits for you" not in running.text

@@ -20,7 +20,7 @@ async def test_the_first_letter_of_a_prompt_makes_the_client_ready_once(
     async with live(tmp_path) as running:
         assert made_ready == []
         await running.pilot.press("h", "i")
-        assert made_ready == [running.agent.state.llm]
+        assert made_ready == [running.agent.state.models.llm]
 
 
 def test_only_a_model_that_is_asked_over_the_network_needs_the_client(

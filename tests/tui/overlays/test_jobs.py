@@ -30,7 +30,7 @@ async def watching(
 
 
 def jobs(running: Live) -> list[BackgroundJob]:
-    return running.agent.state.jobs.all()
+    return running.agent.state.tools.jobs.all()
 
 
 async def test_without_any_it_says_how_one_comes_about(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ async def test_jobs_of_an_earlier_run_are_shown_with_their_output(
 ) -> None:
     async with live(tmp_path / "w", "hello") as running:
         await running.ask("hello")
-        outputs = running.agent.state.spill_dir
+        outputs = running.agent.state.tools.spill_dir
         outputs.mkdir(exist_ok=True)
         (outputs / "job-7.txt").write_text("what it wrote\n")
         await running.enter("/jobs")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foldline.agent.permissions.approvals import RULES_IGNORED, Policy, ProjectRule
-from foldline.agent.permissions.sandbox import Engine
+from foldline.agent.permissions.sandbox_engine import Engine
 from foldline.agent.project.trust import agreed_bytes
 from foldline.past.approval_words import mode_words
 from foldline.protocol import Approval, Rule
@@ -44,7 +44,7 @@ async def test_rules_are_listed_with_their_origin_and_one_key_takes_them_back(
         Approval(rule=STATUS), Approval(rule=EDIT), Approval(rule=EDIT, granted=False)
     )
     async with live(tmp_path / "w", session=session, approvals="ask") as running:
-        running.agent.state.project.grant(
+        running.agent.state.permissions.project.grant(
             ProjectRule(rule=EDIT, session="20260314-120000-abcd")
         )
         screen = await opened(running)
@@ -56,10 +56,10 @@ async def test_rules_are_listed_with_their_origin_and_one_key_takes_them_back(
         screen.select("project edit")
         await running.press("delete")
         await running.until(lambda: "project  edit" not in running.text)
-        assert not running.agent.state.project.rules_and_fault()[0]
+        assert not running.agent.state.permissions.project.rules_and_fault()[0]
         screen.select("session bash: git status …, alone")
         await running.press("delete")
-        await running.until(lambda: running.agent.state.policy == Policy())
+        await running.until(lambda: running.agent.state.permissions.policy == Policy())
         assert [entry.granted for entry in running.entries[-2:]] == [False, False]  # type: ignore[attr-defined]
         await running.press("delete", "escape")
         await running.until(lambda: not isinstance(running.app.screen, Picker))
@@ -75,18 +75,22 @@ async def test_the_header_follows_the_mode_and_all_needs_a_confirmation(
         screen = await opened(running)
         assert screen.marked == "ask"
         await running.press("down", "enter")
-        await running.until(lambda: running.agent.state.policy.mode == "edits")
+        await running.until(
+            lambda: running.agent.state.permissions.policy.mode == "edits"
+        )
         screen.select("all")
         await running.press("enter")
         await running.until(lambda: ALLOW_ALL in running.text)
         await running.press("enter")
         await running.until(lambda: ALLOW_ALL not in running.text)
         assert running.app.screen is screen, "the first answer is no"
-        assert running.agent.state.policy.mode == "edits"
+        assert running.agent.state.permissions.policy.mode == "edits"
         await running.press("enter")
         await running.until(lambda: ALLOW_ALL in running.text)
         await running.press("down", "enter")
-        await running.until(lambda: running.agent.state.policy.mode == "all")
+        await running.until(
+            lambda: running.agent.state.permissions.policy.mode == "all"
+        )
         await running.press("escape")
         await running.until(lambda: "asks: never" in running.text)
         await running.ask("go")
@@ -101,9 +105,11 @@ async def test_typed_letters_only_filter(tmp_path: Path) -> None:
         await opened(running)
         await running.press(*"plan")
         await running.until(lambda: "1 of 1" in running.text)
-        assert running.agent.state.policy.mode == "ask"
+        assert running.agent.state.permissions.policy.mode == "ask"
         await running.press("enter")
-        await running.until(lambda: running.agent.state.policy.mode == "plan")
+        await running.until(
+            lambda: running.agent.state.permissions.policy.mode == "plan"
+        )
 
 
 async def test_while_a_turn_runs_the_mode_changes_and_a_new_rule_appears(
@@ -116,11 +122,13 @@ async def test_while_a_turn_runs_the_mode_changes_and_a_new_rule_appears(
         await running.until(lambda: running.app.state.question)
         running.app._clock.now += 2  # type: ignore[attr-defined]
         await running.press("alt+a")
-        await running.until(lambda: running.agent.state.policy.always)
+        await running.until(lambda: running.agent.state.permissions.policy.always)
         await opened(running)
         assert "bash: true …" in running.text
         await running.press("down", "enter")
-        await running.until(lambda: running.agent.state.policy.mode == "edits")
+        await running.until(
+            lambda: running.agent.state.permissions.policy.mode == "edits"
+        )
         assert running.agent.executor.busy
         await running.press("escape", "escape")
         await running.at_rest()
@@ -130,20 +138,22 @@ async def test_in_a_mode_with_a_sandbox_it_is_said_what_this_kernel_does_not_hol
     tmp_path: Path,
 ) -> None:
     async with live(tmp_path / "w", approvals="sandboxed") as running:
-        running.agent.state.sandbox.engine = Engine(
+        running.agent.state.permissions.sandbox.engine = Engine(
             "bubblewrap", "Named pipes can be read."
         )
         await opened(running)
         assert "Named pipes can be read." in running.text
         await running.press("up", "up", "enter")
-        await running.until(lambda: running.agent.state.policy.mode == "ask")
+        await running.until(
+            lambda: running.agent.state.permissions.policy.mode == "ask"
+        )
         await running.until(lambda: "Named pipes can be read." not in running.text)
         await running.press("escape")
 
 
 async def test_a_damaged_file_of_the_project_is_told(tmp_path: Path) -> None:
     async with live(tmp_path / "w", approvals="ask") as running:
-        project = running.agent.state.project
+        project = running.agent.state.permissions.project
         project.grant(ProjectRule(rule=EDIT))
         project.path.write_text("{")
         await opened(running)

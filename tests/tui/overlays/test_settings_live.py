@@ -49,7 +49,7 @@ async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(
         screen = await opened(running, "compaction.mode")
         await chosen(running, screen, "ask")
         await running.until(
-            lambda: state.mode == "ask" and IN_EFFECT in screen.box.message
+            lambda: state.compaction.mode == "ask" and IN_EFFECT in screen.box.message
         )
         assert (
             running.app.state.compaction_mode == "ask"
@@ -58,17 +58,19 @@ async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(
         screen.field.value = "strategy"
         await running.until(lambda: screen.marked == "compaction.strategy")
         await chosen(running, screen, "digest")
-        await running.until(lambda: isinstance(state.strategy, DigestCompaction))
+        await running.until(
+            lambda: isinstance(state.compaction.strategy, DigestCompaction)
+        )
         screen.field.value = "compaction.threshold"
         await running.until(lambda: screen.marked == "compaction.threshold")
         await running.press("enter", "ctrl+u", *"60%", "enter")
-        await running.until(lambda: state.budget.threshold == 32_768 * 60 // 100)
+        await running.until(lambda: state.budget.limits.threshold == 32_768 * 60 // 100)
         shown = {
             each.key: (each.in_force, each.source) for each in screen.settings.values()
         }
         assert shown["compaction.threshold"] == ("60% = 19.7k", "config.toml")
         assert shown["compaction.keep_recent_tokens"] == ("4.1k", "from the window")
-        assert shown["context.window"] == ("32.8k", f"from {state.llm.info.id}")
+        assert shown["context.window"] == ("32.8k", f"from {state.models.llm.info.id}")
 
 
 async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -> None:
@@ -78,9 +80,9 @@ async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -
         screen = await opened(running, "compaction.mode")
         await chosen(running, screen, "ask")
         await running.until(lambda: AFTER_TURN in screen.box.message)
-        assert running.agent.state.mode == "auto"
+        assert running.agent.state.compaction.mode == "auto"
         running.app.runner.cancel()  # type: ignore[union-attr]
-        await running.until(lambda: running.agent.state.mode == "ask")
+        await running.until(lambda: running.agent.state.compaction.mode == "ask")
 
 
 async def test_a_theme_is_tried_on_in_the_list_and_worn_when_it_is_taken(

@@ -7,7 +7,6 @@ An agent file sets a subagent's prompt, tools and model. The format is Claude Co
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
 
 from foldline.agent.project.discovery import NO_FRONT_MATTER, Extension, front_matter
 from foldline.compaction import load_prompt
@@ -15,24 +14,20 @@ from foldline.text.harmless import clean_line
 
 from .custom_commands import NAME
 
-BUILT_IN: Final = ("explore", "general")
-USUAL: Final = "general"
+BUILT_IN = ("explore", "general")
+USUAL = "general"
 """Name of the default agent."""
-_SESSION_MODEL: Final = frozenset(
-    {"inherit", "default", "sonnet", "opus", "haiku", "fable"}
-)
+_SESSION_MODEL = frozenset({"inherit", "default", "sonnet", "opus", "haiku", "fable"})
 """Model names from Claude Code that stand for the session's model.
 
 No provider has models with these names.
 """
-NO_BODY: Final = "it has no text below its front matter"
-BAD_NAME: Final = (
-    "its name {name!r} is invalid: use only letters, digits, hyphens and dots"
-)
-NO_DESCRIPTION: Final = (
+NO_BODY = "it has no text below its front matter"
+BAD_NAME = "its name {name!r} is invalid: use only letters, digits, hyphens and dots"
+NO_DESCRIPTION = (
     "it has no description; the model needs one to know when to use the agent"
 )
-BAD_STEPS: Final = "its maxTurns {steps!r} is not a positive whole number"
+BAD_STEPS = "its maxTurns {steps!r} is not a positive whole number"
 
 
 @lru_cache(maxsize=512)

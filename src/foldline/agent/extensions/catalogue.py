@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from foldline.agent.project.discovery import (
     KINDS,
@@ -25,19 +24,19 @@ from .agent_files import parsed_agent
 from .custom_commands import NAME, parsed_command
 from .skills import parsed_skill
 
-MOST_BYTES: Final = 64_000
+MOST_BYTES = 64_000
 """Maximum size of one file, in bytes.
 
 Larger files are ignored. The limit exists because a loaded file is part of every later request.
 """
-IGNORED: Final = "{path} was ignored: {reason}."
-BUILT_IN: Final = "/{name} is a built-in command"
-SAME_NAME: Final = "{path} has the same name and comes first"
-UNTYPABLE: Final = "its name cannot be typed after a /"
-TOO_LARGE: Final = "it has more than {most:,} bytes"
-NOT_APPROVED: Final = "new or changed: Foldline asks before using it"
+IGNORED = "{path} was ignored: {reason}."
+BUILT_IN = "/{name} is a built-in command"
+SAME_NAME = "{path} has the same name and comes first"
+UNTYPABLE = "its name cannot be typed after a /"
+TOO_LARGE = "it has more than {most:,} bytes"
+NOT_APPROVED = "new or changed: Foldline asks before using it"
 """Description of a file that the user has not agreed to."""
-_PARSERS: Final[Mapping[Kind, Callable[[bytes, Sequence[str]], Extension]]] = {
+_PARSERS: Mapping[Kind, Callable[[bytes, Sequence[str]], Extension]] = {
     "skills": parsed_skill,
     "commands": parsed_command,
     "agents": parsed_agent,

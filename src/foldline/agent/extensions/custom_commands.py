@@ -4,21 +4,20 @@ import re
 import shlex
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
 
 from foldline.agent.project.discovery import Extension, front_matter
 from foldline.text.harmless import clean_line
 
-NAME: Final = re.compile(r"\w[\w.-]*(:\w[\w.-]*)*")
-CALL: Final = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
+NAME = re.compile(r"\w[\w.-]*(:\w[\w.-]*)*")
+CALL = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 """Matches a prompt that may call a command. The groups are name and arguments."""
-SHELL_LINE: Final = re.compile(r"!`[^`\n]+`")
+SHELL_LINE = re.compile(r"!`[^`\n]+`")
 """Matches a shell command in a prompt.
 
 Claude Code runs such commands; here they stay plain text.
 """
-EMPTY: Final = "it is empty"
-_PLACEHOLDER: Final = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
+EMPTY = "it is empty"
+_PLACEHOLDER = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
 
 
 @lru_cache(maxsize=512)

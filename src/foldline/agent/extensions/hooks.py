@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from foldline.agent.project.discovery import hook_files
 from foldline.agent.project.trust import read_trusted
@@ -19,7 +19,7 @@ from foldline.text.harmless import escaped_line
 
 from .catalogue import IGNORED, TOO_LARGE, shown_path
 
-EVENTS: Final = (
+EVENTS = (
     "SessionStart",
     "UserPromptSubmit",
     "PreToolUse",
@@ -39,16 +39,14 @@ MOST_BYTES = 256_000
 
 Larger files are ignored, and excess output is discarded.
 """
-NOT_JSON: Final = "it is not a JSON object"
-NOT_EVENTS: Final = "`hooks` is not an object with event names as its keys"
-BAD_EVENT: Final = "Foldline has no such event"
-BAD_TYPE: Final = "only hooks of type `command` are supported"
-NO_COMMAND: Final = "it has no command"
-BAD_TIMEOUT: Final = (
-    f"its timeout is not a number of seconds up to {_LONGEST_TIMEOUT:.0f}"
-)
-BAD_MATCHER: Final = "its matcher is not a valid regular expression"
-HOOK_IGNORED: Final = "A hook for {event} in {path} was ignored: {reason}."
+NOT_JSON = "it is not a JSON object"
+NOT_EVENTS = "`hooks` is not an object with event names as its keys"
+BAD_EVENT = "Foldline has no such event"
+BAD_TYPE = "only hooks of type `command` are supported"
+NO_COMMAND = "it has no command"
+BAD_TIMEOUT = f"its timeout is not a number of seconds up to {_LONGEST_TIMEOUT:.0f}"
+BAD_MATCHER = "its matcher is not a valid regular expression"
+HOOK_IGNORED = "A hook for {event} in {path} was ignored: {reason}."
 
 
 @dataclass(frozen=True, slots=True)

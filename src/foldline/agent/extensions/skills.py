@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
 
 from foldline.agent.project.discovery import NO_FRONT_MATTER, Extension, front_matter
 from foldline.data import real_path
@@ -24,16 +23,12 @@ _MOST_COMPATIBILITY = 500
 """Maximum lengths of a skill's name, description and compatibility, in characters.
 
 The specification of skills sets them."""
-BAD_NAME: Final = (
-    "its name {name!r} may contain only lowercase letters, digits and hyphens"
-)
-BAD_HYPHEN: Final = (
-    "its name {name!r} begins or ends with a hyphen, or has two in a row"
-)
-OTHER_NAME: Final = "its name {name!r} differs from the name of its folder, {folder!r}"
-NO_FIELD: Final = "it has no {name}"
-LONG_FIELD: Final = "its {name} has more than {most:,} characters"
-SOURCE: Final = "skills"
+BAD_NAME = "its name {name!r} may contain only lowercase letters, digits and hyphens"
+BAD_HYPHEN = "its name {name!r} begins or ends with a hyphen, or has two in a row"
+OTHER_NAME = "its name {name!r} differs from the name of its folder, {folder!r}"
+NO_FIELD = "it has no {name}"
+LONG_FIELD = "its {name} has more than {most:,} characters"
+SOURCE = "skills"
 """Source of the notice about new skills."""
 
 
@@ -97,23 +92,23 @@ def skill_message(skill: Extension) -> DeveloperMessage:
 
 # --- the list ---------------------------------------------------------------------------------------------
 
-_MOST_LISTED: Final = 200
-_LEAST_ROOM: Final = 256
+_MOST_LISTED = 200
+_LEAST_ROOM = 256
 """Tokens that the list of skills may always take, however small the window is."""
-_MOST_ROOM: Final = 4_000
+_MOST_ROOM = 4_000
 """Maximum size of the list of skills in the largest windows, in tokens."""
-_SHARE: Final = 32
+_SHARE = 32
 """In other windows, the maximum is the window's size divided by this number."""
-_WIDTHS: Final = (_MOST_DESCRIPTION, 400, 160, 60, 0)
+_WIDTHS = (_MOST_DESCRIPTION, 400, 160, 60, 0)
 """Maximum length of each description, in characters.
 
 The values are tried in order until the list fits.
 """
-_HEAD: Final = (
+_HEAD = (
     "Skills are instructions for certain tasks. If one fits the request, load it with the `skill` tool "
     "before you begin:"
 )
-_NEW: Final = "More skills are available now. The `skill` tool loads them:"
+_NEW = "More skills are available now. The `skill` tool loads them:"
 
 
 def listing(skills: Iterable[Extension], window: int, *, head: str = _HEAD) -> str:

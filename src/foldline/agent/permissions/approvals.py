@@ -18,8 +18,8 @@ from foldline.files import is_ours, make_private, put_private, read_regular
 from foldline.history import Session
 from foldline.history.origin import FolderMark, mark_of
 from foldline.history.paths import with_tilde, workdir_key
-from foldline.protocol import Approval, ApprovalMode, Rule, events
-from foldline.protocol.events import Event, Option
+from foldline.protocol import Approval, ApprovalMode, Rule
+from foldline.protocol.events import ChoiceRequested, ChoiceResolved, Event, Option
 from foldline.protocol.messages import Record, Timestamp
 from foldline.protocol.operations import Choose
 
@@ -183,7 +183,7 @@ class Choices:
         future: asyncio.Future[Choose] = asyncio.get_running_loop().create_future()
         self._waiting[choice] = future
         self.emit(
-            events.ChoiceRequested(
+            ChoiceRequested(
                 choice=choice,
                 title=title,
                 detail=detail,
@@ -198,7 +198,7 @@ class Choices:
             key = answer.key
         finally:
             del self._waiting[choice]
-            self.emit(events.ChoiceResolved(choice=choice, key=key))
+            self.emit(ChoiceResolved(choice=choice, key=key))
         return answer
 
     async def ask_in_words(

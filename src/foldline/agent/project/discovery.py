@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there
@@ -19,35 +19,35 @@ Kind = Literal["skills", "commands", "agents", "prompts"]
 
 The first three are also the names of Foldline's folders. Prompts come from tool servers.
 """
-KINDS: Final[Sequence[Kind]] = ("skills", "commands", "agents")
+KINDS: Sequence[Kind] = ("skills", "commands", "agents")
 
-_FOLDERS: Final[Mapping[Kind, Sequence[str]]] = {
+_FOLDERS: Mapping[Kind, Sequence[str]] = {
     "skills": (".agents/skills", ".claude/skills"),
     "commands": (".claude/commands", ".codex/prompts"),
     "agents": (".claude/agents",),
 }
 """Folders of other agent programs, in a project and in the user's home folder."""
-SKILL_FILES: Final = ("SKILL.md", "skill.md")
-PROJECT_HOOKS: Final = (
+SKILL_FILES = ("SKILL.md", "skill.md")
+PROJECT_HOOKS = (
     ".foldline/hooks.json",
     ".claude/settings.json",
     ".claude/settings.local.json",
 )
-HOOK_FILES: Final = frozenset(Path(name).name for name in PROJECT_HOOKS)
-_MOST_FILES: Final = 500
+HOOK_FILES = frozenset(Path(name).name for name in PROJECT_HOOKS)
+_MOST_FILES = 500
 """Maximum number of files, and of folders, examined below one folder. The rest is ignored."""
-_MOST_FRONT: Final = 20_000
+_MOST_FRONT = 20_000
 """Maximum length of front matter, in characters. Longer front matter is rejected."""
-_DEEPEST: Final = 50
+_DEEPEST = 50
 """Maximum nesting depth of front matter. PyYAML's running time is quadratic in the depth."""
-NO_FRONT_MATTER: Final = "it does not begin with front matter"
-OPEN_FRONT_MATTER: Final = "its front matter does not end with a line of three dashes"
-LONG_FRONT_MATTER: Final = f"its front matter has more than {_MOST_FRONT:,} characters"
-BAD_YAML: Final = "its front matter is not valid YAML: {problem}{place}"
-NOT_FIELDS: Final = "its front matter is not a list of fields"
-ANCHORS: Final = "its front matter contains anchors or tags, which are not supported"
-TOO_DEEP: Final = "its front matter is nested too deeply"
-DUPLICATE_FIELD: Final = "its front matter has a duplicate field"
+NO_FRONT_MATTER = "it does not begin with front matter"
+OPEN_FRONT_MATTER = "its front matter does not end with a line of three dashes"
+LONG_FRONT_MATTER = f"its front matter has more than {_MOST_FRONT:,} characters"
+BAD_YAML = "its front matter is not valid YAML: {problem}{place}"
+NOT_FIELDS = "its front matter is not a list of fields"
+ANCHORS = "its front matter contains anchors or tags, which are not supported"
+TOO_DEEP = "its front matter is nested too deeply"
+DUPLICATE_FIELD = "its front matter has a duplicate field"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +206,12 @@ def hook_files(cwd: Path) -> Iterator[tuple[Path, Path | None]]:
 
 # --- front matter -----------------------------------------------------------------------------------------
 
-_LOOSE: Final = re.compile(
+_LOOSE = re.compile(
     r"^(argument-hint:[ \t]*(?=\[)|description:[ \t]+(?=[^\s'\"|>&*!{\[#].*:(?:\s|$)))(.*?)[ \t]*$",
     re.MULTILINE,
 )
 """Matches common values that are invalid in YAML, such as `[one] [two]` or strings that contain a colon."""
-_FRONT: Final = re.compile(
-    r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
-)
+_FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def front_matter(text: str) -> tuple[Mapping[str, object] | None, str]:

@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from foldline.agent.extensions.hooks import MOST_BYTES, Hook, hooks_of
-from foldline.agent.permissions.approvals import SANDBOXED
 from foldline.agent.project.discovery import up_to_top
 from foldline.agent.tools.process import ending, environment, new_mark, spawn
+from foldline.history import Session
 from foldline.programs import shell
 from foldline.protocol import DeveloperMessage, system_words, text_parts
 from foldline.protocol.messages import json_object
@@ -19,7 +19,8 @@ from foldline.text.harmless import escaped_line
 from foldline.text.numbers import many
 from foldline.text.shorten import clip
 
-from .state import AgentState
+from .event_stream import EventStream
+from .permissions import Permissions
 
 HOOK_SAYS = "A user hook says: {text}"
 HOOK_FAILED = "The hook `{command}` ({event}, {path}) {problem}."
@@ -30,7 +31,7 @@ LEFT_PROCESS = "left a process behind"
 BAD_JSON = "printed invalid JSON"
 NO_REASON = "no reason given"
 
-_PLAIN_TEXT_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreCompact")
+_PLAIN_TEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact")
 """Events whose hooks may print plain text for the model.
 
 For `PreCompact`, the text becomes the focus of the compaction.
@@ -46,7 +47,7 @@ _MOST_CONTEXT = 10_000
 """Maximum length of the text that one hook may send to the model, in characters. The rest is cut off."""
 _SHOWN = 60
 """Maximum length of a hook's command, and of its output, in a notice, in characters."""
-_CLAUDE_TOOLS: Final = {
+_CLAUDE_TOOLS = {
     "bash": "Bash",
     "edit": "Edit",
     "write": "Write",
@@ -60,7 +61,7 @@ _CLAUDE_TOOLS: Final = {
 """Claude Code's names for our tools.
 
 Matchers and scripts written for Claude Code use these names."""
-_CLAUDE_ARGUMENTS: Final = {
+_CLAUDE_ARGUMENTS = {
     "path": "file_path",
     "old": "old_string",
     "new": "new_string",
@@ -107,52 +108,122 @@ class _HookRun(NamedTuple):
     """Text from standard error. If `status` is None, a clause that states the reason."""
 
 
-async def refresh_hooks(state: AgentState) -> None:
-    """Reread the hook files, if hooks are on.
+class HookRunner:
+    """Runs the hooks of one agent."""
 
-    Warns once about ignored files.
-    """
-    if not state.runs_hooks:
-        return
-    state.hooks, faults = await asyncio.to_thread(hooks_of, state.cwd)
-    state.warn_once(faults)
+    def __init__(
+        self, session: Session, events: EventStream, permissions: Permissions
+    ) -> None:
+        self._session = session
+        self._events = events
+        self._permissions = permissions
+        self.is_on = False
+        """Whether to run hooks."""
+        self.hooks: Sequence[Hook] | None = None
+        """Hooks as last read from disk; None before they are read."""
+        self.start_messages: list[DeveloperMessage] | None = None
+        """Unsent messages of the `SessionStart` hooks; None before the hooks have run."""
 
+    async def refresh(self) -> None:
+        """Reread the hook files, if hooks are on.
 
-async def fire(
-    state: AgentState,
-    event: str,
-    payload: Mapping[str, object],
-    subjects: Sequence[str] = (),
-) -> HookOutcome:
-    """Run all hooks for an event in parallel.
+        Warns once about ignored files.
+        """
+        if self.is_on:
+            cwd = self._permissions.cwd
+            self.hooks, faults = await asyncio.to_thread(hooks_of, cwd)
+            self._events.warn_once(faults)
 
-    If a hook fails, the user gets a warning, and the agent continues.
-    """
-    if state.hooks is None:
-        await refresh_hooks(state)
-    hooks = [hook for hook in state.hooks or () if hook.matches(event, subjects)]
-    outcome = HookOutcome()
-    if not hooks:
+    async def fire(
+        self,
+        event: str,
+        payload: Mapping[str, object],
+        subjects: Sequence[str] = (),
+    ) -> HookOutcome:
+        """Run all hooks for an event in parallel.
+
+        If a hook fails, the user gets a warning, and the agent continues.
+        """
+        if self.hooks is None:
+            await self.refresh()
+        hooks = [hook for hook in self.hooks or () if hook.matches(event, subjects)]
+        outcome = HookOutcome()
+        if not hooks:
+            return outcome
+        text = self._input(event, payload)
+        folders = await asyncio.to_thread(up_to_top, self._permissions.cwd)
+        top = str(folders[-1])
+        env = environment() | {"CLAUDE_PROJECT_DIR": top, "FOLDLINE_PROJECT_DIR": top}
+        runs = await asyncio.gather(*(self._run(hook, text, env) for hook in hooks))
+        for hook, run in zip(hooks, runs, strict=True):
+            try:
+                _add_run(outcome, hook, run)
+            except ValueError as failure:
+                sentence = HOOK_FAILED.format(
+                    command=clip(escaped_line(hook.command), _SHOWN),
+                    event=event,
+                    path=hook.shown,
+                    problem=failure,
+                )
+                self._events.warn(sentence)
+        for message in outcome.messages_to_user:
+            self._events.notify(message)
         return outcome
-    text = _input(state, event, payload)
-    folders = await asyncio.to_thread(up_to_top, state.cwd)
-    top = str(folders[-1])
-    env = environment() | {"CLAUDE_PROJECT_DIR": top, "FOLDLINE_PROJECT_DIR": top}
-    runs = await asyncio.gather(*(_run(state, hook, text, env) for hook in hooks))
-    for hook, run in zip(hooks, runs, strict=True):
+
+    def _input(self, event: str, payload: Mapping[str, object]) -> str:
+        path = self._session.path
+        content = {
+            "hook_event_name": event,
+            "session_id": self._session.id,
+            "transcript_path": "" if path is None else str(path),
+            "cwd": str(self._permissions.cwd),
+            "permission_mode": self._permissions.policy.mode,
+            **payload,
+        }
+        return self._session.mask(json.dumps(content, ensure_ascii=False))
+
+    async def _run(self, hook: Hook, text: str, env: Mapping[str, str]) -> _HookRun:
+        box = None
+        if hook.of_project and self._permissions.is_sandboxed:
+            box = await self._permissions.command_sandbox()
+            if box is None:
+                mode = self._permissions.policy.mode
+                return _HookRun(stderr=NEEDS_SANDBOX.format(mode=mode))
+        cwd = self._permissions.cwd
+        bash = shell()
+        mark = new_mark()
+        output = bytearray()
+
+        async def take(chunk: bytes) -> bool:
+            output.extend(chunk)
+            del output[
+                MOST_BYTES : -MOST_BYTES - len(mark)
+            ]  # keep the start of stderr and all of stdout
+            return True
+
+        timeout = hook.timeout
+        if hook.event == "SessionEnd":
+            timeout = min(timeout, _END_TIMEOUT)
         try:
-            _add_run(outcome, hook, run)
-        except ValueError as failure:
-            sentence = HOOK_FAILED.format(
-                command=clip(escaped_line(hook.command), _SHOWN),
-                event=event,
-                path=hook.shown,
-                problem=failure,
-            )
-            state.warn(sentence)
-    for message in outcome.messages_to_user:
-        state.notify(message)
-    return outcome
+            # Unlike an argument, an unnamed file has no size limit and is not visible in the process list.
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(text.encode("utf-8", "replace"))
+                stdin.seek(0)
+                async with asyncio.timeout(timeout):
+                    argv = [bash, "-c", _SCRIPT, bash, hook.command, mark]
+                    async with spawn(
+                        argv, cwd, env, box=box, stdin=stdin.fileno()
+                    ) as child:
+                        status = await child.follow(take)
+        except TimeoutError:
+            time = many(round(timeout), "second")
+            return _HookRun(stderr=TIMED_OUT.format(time=time))
+        except OSError as error:
+            return _HookRun(stderr=NOT_STARTED.format(reason=system_words(error)))
+        if status is None:
+            return _HookRun(stderr=LEFT_PROCESS)
+        stderr, _, stdout = output.decode("utf-8", "replace").partition(mark)
+        return _HookRun(status, stdout, stderr)
 
 
 def tool_payload(
@@ -177,67 +248,6 @@ def tool_payload(
 def tool_subjects(name: str) -> list[str]:
     """Return the names by which a matcher may refer to a tool."""
     return [name, _CLAUDE_TOOLS[name]] if name in _CLAUDE_TOOLS else [name]
-
-
-def _input(state: AgentState, event: str, payload: Mapping[str, object]) -> str:
-    path = state.session.path
-    content = {
-        "hook_event_name": event,
-        "session_id": state.session.id,
-        "transcript_path": "" if path is None else str(path),
-        "cwd": str(state.cwd),
-        "permission_mode": state.policy.mode,
-        **payload,
-    }
-    return state.session.mask(json.dumps(content, ensure_ascii=False))
-
-
-async def _run(
-    state: AgentState,
-    hook: Hook,
-    text: str,
-    env: Mapping[str, str],
-) -> _HookRun:
-    box = None
-    if hook.of_project and state.policy.mode in SANDBOXED:
-        engine = await state.sandbox_engine()
-        if not engine.name:
-            return _HookRun(stderr=NEEDS_SANDBOX.format(mode=state.policy.mode))
-        box = state.sandbox
-    bash = shell()
-    mark = new_mark()
-    output = bytearray()
-
-    async def take(chunk: bytes) -> bool:
-        output.extend(chunk)
-        del output[
-            MOST_BYTES : -MOST_BYTES - len(mark)
-        ]  # keep the start of stderr and all of stdout
-        return True
-
-    timeout = hook.timeout
-    if hook.event == "SessionEnd":
-        timeout = min(timeout, _END_TIMEOUT)
-    try:
-        # Unlike an argument, an unnamed file has no size limit and is not visible in the process list.
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(text.encode("utf-8", "replace"))
-            stdin.seek(0)
-            async with asyncio.timeout(timeout):
-                argv = [bash, "-c", _SCRIPT, bash, hook.command, mark]
-                async with spawn(
-                    argv, state.cwd, env, box=box, stdin=stdin.fileno()
-                ) as child:
-                    status = await child.follow(take)
-    except TimeoutError:
-        time = many(round(timeout), "second")
-        return _HookRun(stderr=TIMED_OUT.format(time=time))
-    except OSError as error:
-        return _HookRun(stderr=NOT_STARTED.format(reason=system_words(error)))
-    if status is None:
-        return _HookRun(stderr=LEFT_PROCESS)
-    stderr, _, stdout = output.decode("utf-8", "replace").partition(mark)
-    return _HookRun(status, stdout, stderr)
 
 
 def _add_run(outcome: HookOutcome, hook: Hook, run: _HookRun) -> None:

@@ -30,7 +30,9 @@ from foldline.text.harmless import escaped_line
 from foldline.text.shorten import clip
 from foldline.view.calls import early_end
 
+from .models import Models
 from .state import AgentState
+from .toolset import Toolset
 from .trust_question import ask_trust
 
 NOT_READ = "{path} was not read as instructions: {reason}."
@@ -98,10 +100,11 @@ async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
 
     Warns about ignored instruction files.
     """
-    await ask_trust(state)
-    skills = listing(state.catalogue.skills.values(), state.window)
-    preamble = await asyncio.to_thread(read_preamble, state.cwd, skills, state.role)
-    state.warn_once(preamble.left_out)
+    await ask_trust(state.permissions)
+    tools = state.tools
+    skills = listing(tools.catalogue.skills.values(), state.models.window)
+    preamble = await asyncio.to_thread(read_preamble, tools.cwd, skills, state.role)
+    state.events.warn_once(preamble.left_out)
     return preamble.messages
 
 
@@ -116,23 +119,24 @@ def moved_notice(session: Session) -> list[BaseMessage]:
     return [DeveloperMessage(source=session.cwd, parts=text_parts(body))]
 
 
-def skill_news(state: AgentState) -> list[BaseMessage]:
+def skill_news(tools: Toolset) -> list[BaseMessage]:
     """Return a notice about skills that are not mentioned in the view.
 
     The view is searched only if the view or the skills have changed.
     """
-    skills = state.catalogue.skills
-    current = (frozenset(skills), state.projection.newest_change)
-    if not skills or current == state.skills_announced:
+    skills = tools.catalogue.skills
+    projection = tools.projection
+    current = (frozenset(skills), projection.newest_change)
+    if not skills or current == tools.skills_announced:
         return []
-    state.skills_announced = current
+    tools.skills_announced = current
     texts = []
-    for item in state.projection.view:
+    for item in projection.view:
         if not item.is_preamble and item.outline.type != "developer":
             continue  # decide by the outline, because messages may have to be read from disk
         if isinstance(item.message, SystemMessage) or _source(item.message) == SKILLS:
             texts.append(item.message.text)
-    return [*news(skills.values(), texts, state.window)]
+    return [*news(skills.values(), texts, tools.models.window)]
 
 
 def job_end(job: BackgroundJob) -> str:
@@ -156,19 +160,19 @@ def job_notice(jobs: Jobs) -> list[BaseMessage]:
     return [DeveloperMessage(parts=text_parts(body))]
 
 
-def ending_notice(state: AgentState) -> list[BaseMessage]:
+def ending_notice(models: Models) -> list[BaseMessage]:
     """Return a notice that the last answer ended early.
 
     If the answer had tool calls, there is no notice, because the calls' results already say so.
     """
     newest = None
-    for item in reversed(state.projection.view):
+    for item in reversed(models.session.projection.view):
         if item.outline.type == "assistant" or item.outline.origin == "typed":
             newest = item.message
             break
     if not isinstance(newest, AssistantMessage) or newest.calls:
         return []
-    ending = early_end(newest, state.window)
+    ending = early_end(newest, models.window)
     if not ending:
         return []
     return [DeveloperMessage(parts=text_parts(ENDED_EARLY.format(ending=ending)))]

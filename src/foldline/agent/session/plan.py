@@ -7,11 +7,18 @@ plan is shown again before the user can accept it.
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field
 
-from foldline.agent.tools import Arguments, ToolContext, ToolFailure, ToolOutcome
+from foldline.agent.permissions.approvals import Choices
+from foldline.agent.tools import (
+    Arguments,
+    BaseTool,
+    ToolContext,
+    ToolFailure,
+    ToolOutcome,
+)
 from foldline.files import put_private, read_regular
 from foldline.protocol import (
     Approval,
@@ -24,44 +31,42 @@ from foldline.protocol import (
 from foldline.protocol.events import Option
 from foldline.text.harmless import escaped_line
 from foldline.text.shorten import clip
+from foldline.view.projection import Projection
 
-from .skill_loading import StateTool, append_to_view, demand_room
+from .skill_loading import append_to_view
 from .state import AgentState
+from .toolset import Toolset
 
-NO_USER: Final = (
-    "There is no user to answer. Use the most likely choice, and say which one."
-)
-NO_PLAN: Final = "There is no plan yet. Send a prompt, and the model writes one."
-PLAN_ACCEPTED: Final = (
-    "The plan has been accepted. Every request includes it from now on."
-)
-GOAL_PINNED: Final = "The goal is pinned."
-GOAL_REMOVED: Final = "The goal has been removed."
-NO_GOAL: Final = "No goal is set. /goal LINE sets one."
-NOT_PLAN_MODE: Final = "Ignored: the mode is not plan. Continue with the work."
-TOO_LATE: Final = "Ignored: an earlier plan in this step has already been accepted."
-EMPTY_PLAN: Final = "The plan is empty."
-SAVED: Final = "The plan has been saved. The turn ends here, because there is no user to accept it."
-NOT_ACCEPTED: Final = "The user did not accept the plan{reason}"
-UNDECIDED: Final = "The user has not decided yet. End your turn."
-ACCEPTED: Final = "The user accepted the plan{change}. It follows. Carry it out."
-CHANGED: Final = " with changes"
-EMPTY_CHOICE: Final = "Not asked: one of the choices is empty."
-NO_ANSWER: Final = "The user did not answer the question. Do not ask it again."
-CHOSE: Final = "The user chose: {answer}"
-OWN_WORDS: Final = "The user answered in their own words: {answer}"
-ACCEPT_QUESTION: Final = "Accept this plan?"
-MODEL_ASKS: Final = "The model asks"
-_MOST_BYTES: Final = 1024 * 1024
+NO_USER = "There is no user to answer. Use the most likely choice, and say which one."
+NO_PLAN = "There is no plan yet. Send a prompt, and the model writes one."
+PLAN_ACCEPTED = "The plan has been accepted. Every request includes it from now on."
+GOAL_PINNED = "The goal is pinned."
+GOAL_REMOVED = "The goal has been removed."
+NO_GOAL = "No goal is set. /goal LINE sets one."
+NOT_PLAN_MODE = "Ignored: the mode is not plan. Continue with the work."
+TOO_LATE = "Ignored: an earlier plan in this step has already been accepted."
+EMPTY_PLAN = "The plan is empty."
+SAVED = "The plan has been saved. The turn ends here, because there is no user to accept it."
+NOT_ACCEPTED = "The user did not accept the plan{reason}"
+UNDECIDED = "The user has not decided yet. End your turn."
+ACCEPTED = "The user accepted the plan{change}. It follows. Carry it out."
+CHANGED = " with changes"
+EMPTY_CHOICE = "Not asked: one of the choices is empty."
+NO_ANSWER = "The user did not answer the question. Do not ask it again."
+CHOSE = "The user chose: {answer}"
+OWN_WORDS = "The user answered in their own words: {answer}"
+ACCEPT_QUESTION = "Accept this plan?"
+MODEL_ASKS = "The model asks"
+_MOST_BYTES = 1024 * 1024
 """Maximum number of bytes read from the plan file."""
-_PLAN_HEAD: Final = "The user accepted this plan. Follow it. If you deviate from it, say where and why.\n\n"
-_GOAL_HEAD: Final = "The goal of this session, in the user's words: "
-_OPTIONS: Final = (
+_PLAN_HEAD = "The user accepted this plan. Follow it. If you deviate from it, say where and why.\n\n"
+_GOAL_HEAD = "The goal of this session, in the user's words: "
+_OPTIONS = (
     Option(key="y", label="Accept the plan", agrees=True),
     Option(key="e", label="Edit it", asks="edit"),
 )
-_REJECT: Final = Option(key="n", label="No, and say why", asks="line")
-_BRIEF: Final = 40
+_REJECT = Option(key="n", label="No, and say why", asks="line")
+_BRIEF = 40
 """Maximum length of an answer on its call's row, in characters.
 
 The rest is not shown there.
@@ -81,23 +86,23 @@ class _PlanDecision(NamedTuple):
     """The plan as last shown. The user may have edited it."""
 
 
-def plan_file(state: AgentState) -> Path:
+def plan_file(tools: Toolset) -> Path:
     """Return the path of the newest plan, accepted or not."""
-    return state.spill_dir.parent / "plan.md"
+    return tools.spill_dir.parent / "plan.md"
 
 
-def read_plan(state: AgentState) -> str:
+def read_plan(tools: Toolset) -> str:
     """Read the newest plan.
 
     Raises:
         OSError: the plan file is missing or cannot be read.
     """
-    return read_regular(plan_file(state), _MOST_BYTES).decode("utf-8", "replace")
+    return read_regular(plan_file(tools), _MOST_BYTES).decode("utf-8", "replace")
 
 
-def _write_plan(state: AgentState, text: str) -> None:
-    data = state.session.mask(text).encode("utf-8", "replace")
-    put_private(plan_file(state), data, durable=True)
+def _write_plan(tools: Toolset, text: str) -> None:
+    data = tools.session.mask(text).encode("utf-8", "replace")
+    put_private(plan_file(tools), data, durable=True)
 
 
 async def _decide(
@@ -108,8 +113,8 @@ async def _decide(
 ) -> _PlanDecision:
     """Show the plan, and wait for the user's decision."""
     while True:
-        text = await asyncio.to_thread(read_plan, state)
-        answer = await state.choices.ask(
+        text = await asyncio.to_thread(read_plan, state.tools)
+        answer = await state.permissions.choices.ask(
             ACCEPT_QUESTION,
             options,
             text,
@@ -119,8 +124,10 @@ async def _decide(
         if answer.key == "e":
             opened_by_user = True  # the user comes back from the editor and is waiting
             if answer.text.strip():
-                await asyncio.to_thread(_write_plan, state, answer.text)
-        elif answer.key != "y" or text == await asyncio.to_thread(read_plan, state):
+                await asyncio.to_thread(_write_plan, state.tools, answer.text)
+        elif answer.key != "y" or text == await asyncio.to_thread(
+            read_plan, state.tools
+        ):
             return _PlanDecision(answer.key, answer.text.strip(), text)
 
 
@@ -136,7 +143,7 @@ async def review_plan(state: AgentState) -> None:
         raise FoldlineError(NO_PLAN) from None
     if decision.key == "y":
         await append_to_view(state, *_accepting(state, decision.text))
-        state.notify(PLAN_ACCEPTED)
+        state.events.notify(PLAN_ACCEPTED)
 
 
 def _accepting(state: AgentState, text: str) -> list[Entry]:
@@ -146,10 +153,11 @@ def _accepting(state: AgentState, text: str) -> list[Entry]:
         FoldlineError: the window has no room for the plan.
     """
     message = DeveloperMessage(origin="plan", parts=text_parts(_PLAN_HEAD + text))
-    demand_room(state, message, "plan")
-    entries = _replacing(state, message)
-    if state.policy.mode == "plan":
-        return [Approval(mode=state.policy.usual), *entries]
+    state.budget.demand_room(message, "plan")
+    entries = _replacing(state.projection, message)
+    policy = state.permissions.policy
+    if policy.mode == "plan":
+        return [Approval(mode=policy.usual), *entries]
     return entries
 
 
@@ -163,32 +171,32 @@ async def set_goal(state: AgentState, text: str) -> None:
     """
     goal = DeveloperMessage(origin="goal", parts=text_parts(_GOAL_HEAD + text))
     if text:
-        demand_room(state, goal, "goal")
-        await append_to_view(state, *_replacing(state, goal))
-        state.notify(GOAL_PINNED)
+        state.budget.demand_room(goal, "goal")
+        await append_to_view(state, *_replacing(state.projection, goal))
+        state.events.notify(GOAL_PINNED)
         return
-    drops = _drops(state, "goal")
+    drops = _drops(state.projection, "goal")
     await append_to_view(state, *drops)
-    state.notify(GOAL_REMOVED if drops else NO_GOAL)
+    state.events.notify(GOAL_REMOVED if drops else NO_GOAL)
 
 
-def _replacing(state: AgentState, message: DeveloperMessage) -> list[Entry]:
+def _replacing(projection: Projection, message: DeveloperMessage) -> list[Entry]:
     """Return the entries that replace messages of the same origin with this message.
 
     Returns an empty list if the view already contains the message.
     """
     texts = [
         item.message.text
-        for item in state.projection.view
+        for item in projection.view
         if item.outline.origin == message.origin
     ]
     if texts == [message.text]:
         return []
-    return [*_drops(state, message.origin), message]
+    return [*_drops(projection, message.origin), message]
 
 
-def _drops(state: AgentState, origin: str) -> list[Entry]:
-    items = [item for item in state.projection.view if item.outline.origin == origin]
+def _drops(projection: Projection, origin: str) -> list[Entry]:
+    items = [item for item in projection.view if item.outline.origin == origin]
     return [Edit(target=item.index, action="drop") for item in items]
 
 
@@ -196,7 +204,7 @@ class PlanArguments(Arguments):
     text: str = Field(min_length=1, description="The whole plan, in Markdown.")
 
 
-class PlanTool(StateTool[PlanArguments]):
+class PlanTool(BaseTool[PlanArguments]):
     name = "plan"
     description = (
         "Submit a plan in plan mode. The user accepts it, changes it or says what is wrong. Each call "
@@ -204,20 +212,24 @@ class PlanTool(StateTool[PlanArguments]):
     )
     arguments = PlanArguments
 
+    def __init__(self, state: AgentState) -> None:
+        super().__init__()
+        self._state = state
+
     def headline(self, arguments: PlanArguments) -> str:
         return escaped_line(arguments.text.strip().partition("\n")[0])
 
     async def act(self, arguments: PlanArguments, context: ToolContext) -> ToolOutcome:
         state = self._state
-        if state.policy.mode != "plan":
+        if state.permissions.policy.mode != "plan":
             raise ToolFailure(NOT_PLAN_MODE, "not in plan mode ✗")
-        if any(isinstance(entry, Approval) for entry in state.after_results):
+        if any(isinstance(entry, Approval) for entry in state.tools.after_results):
             raise ToolFailure(TOO_LATE, "too late ✗")
         if not arguments.text.strip():
             raise ToolFailure(EMPTY_PLAN)
-        await asyncio.to_thread(_write_plan, state, arguments.text)
-        if not state.is_interactive:
-            state.ends_with_plan = True
+        await asyncio.to_thread(_write_plan, state.tools, arguments.text)
+        if not state.permissions.choices.interactive:
+            state.tools.ends_with_plan = True
             return ToolOutcome(SAVED, brief="saved")
         decision = await _decide(state, (*_OPTIONS, _REJECT), opened_by_user=False)
         if decision.key == "y":
@@ -231,7 +243,7 @@ class PlanTool(StateTool[PlanArguments]):
 
     def _accept(self, decision: _PlanDecision, plan: str) -> ToolOutcome:
         try:
-            self._state.after_results += _accepting(self._state, decision.text)
+            self._state.tools.after_results += _accepting(self._state, decision.text)
         except FoldlineError as refusal:
             raise ToolFailure(str(refusal), "too long ✗") from None
         change = "" if decision.text == plan else CHANGED
@@ -253,13 +265,17 @@ class QuestionArguments(Arguments):
     )
 
 
-class AskUserTool(StateTool[QuestionArguments]):
+class AskUserTool(BaseTool[QuestionArguments]):
     name = "ask_user"
     description = (
         "Ask the user one question that only they can decide. They pick one of the choices, or answer in "
         "their own words."
     )
     arguments = QuestionArguments
+
+    def __init__(self, choices: Choices) -> None:
+        super().__init__()
+        self._choices = choices
 
     def headline(self, arguments: QuestionArguments) -> str:
         return escaped_line(arguments.question)
@@ -286,18 +302,18 @@ class AskUserTool(StateTool[QuestionArguments]):
         Raises:
             ToolFailure: there is no user, and no answer was given on the command line.
         """
-        if not self._state.is_interactive:
+        if not self._choices.interactive:
             return self._scripted_answer(choices)
         title = question
         detail = ""
         if "\n" in question:
             title = MODEL_ASKS
             detail = question
-        return await self._state.choices.ask_in_words(title, choices, detail)
+        return await self._choices.ask_in_words(title, choices, detail)
 
     def _scripted_answer(self, choices: list[str]) -> str:
         """Return the next answer from the command line."""
-        answers = self._state.choices.scripted_answers
+        answers = self._choices.scripted_answers
         if not answers:
             raise ToolFailure(NO_USER, "no user ✗")
         answer = answers.popleft()

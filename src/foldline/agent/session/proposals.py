@@ -15,8 +15,17 @@ from foldline.compaction import (
     RedraftOptions,
 )
 from foldline.llm import LLM
-from foldline.protocol import FoldlineError, events, operations
-from foldline.protocol.events import Event
+from foldline.protocol import FoldlineError
+from foldline.protocol.events import (
+    CompactionProgress,
+    DraftAhead,
+    Event,
+    Notice,
+    ProposalClosed,
+    ProposalReady,
+    Retrying,
+)
+from foldline.protocol.operations import ReviseProposal
 from foldline.view.projection import Projection
 
 NOT_WAITING = "This proposal has been replaced or closed. Look at the current one."
@@ -48,8 +57,8 @@ class PendingProposal:
     Revising the proposal calls no model and commits nothing.
     """
 
-    def __init__(self) -> None:
-        self.emit: Callable[[Event], None] = lambda _: None
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self.emit = emit
         self.proposal: Proposal | None = None
         self.focus: str | None = None
         """Topic that the next draft should focus on, if any."""
@@ -124,7 +133,7 @@ class PendingProposal:
         if self.proposal is not None:
             identity = self.proposal.id
             self.proposal = None
-            self.emit(events.ProposalClosed(proposal=identity, applied=applied))
+            self.emit(ProposalClosed(proposal=identity, applied=applied))
 
     def drop_outdated(self, projection: Projection) -> None:
         """Discard the proposal if it was made for another view."""
@@ -179,7 +188,7 @@ class PendingProposal:
             raise CompactionFailed(STALE)
         return proposal
 
-    async def revise(self, revision: operations.ReviseProposal) -> None:
+    async def revise(self, revision: ReviseProposal) -> None:
         """Change the proposal's text, pins, cut or focus.
 
         Raises:
@@ -224,7 +233,7 @@ class PendingProposal:
         self.proposal = proposal
         entry, sizes = proposal.entry, proposal.sizes
         self.emit(
-            events.ProposalReady(
+            ProposalReady(
                 proposal=proposal.id,
                 reason=entry.reason,
                 state=proposal.state,
@@ -264,10 +273,10 @@ class Basis(NamedTuple):
 class BackgroundDraft:
     """The draft that is being written or is ready in the background, if there is one."""
 
-    def __init__(self, *, on: bool = True) -> None:
-        self.on = on
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self.emit = emit
+        self.on = True
         """Whether to draft in the background at all."""
-        self.emit: Callable[[Event], None] = lambda _: None
         self.declined: object = False
         """The newest change to the view when the user last stopped a draft.
 
@@ -330,7 +339,7 @@ class BackgroundDraft:
             return None
         if self.drafting:
             self._listener = progress
-            event = events.CompactionProgress(
+            event = CompactionProgress(
                 stage="draft",
                 delta="".join(self._deltas),
                 drafted_tokens=self._drafted_tokens,
@@ -388,7 +397,7 @@ class BackgroundDraft:
             self._report("gone")
             if self._listener is None:
                 text = NOT_DRAFTED.format(failure=failure)
-                self.emit(events.Notice(text=text))
+                self.emit(Notice(text=text))
             return None
         self._report("gone" if proposal is None else "ready", proposal)
         return proposal
@@ -398,10 +407,10 @@ class BackgroundDraft:
         if proposal and self.overdue and task is self._task and self._listener is None:
             self.on_ready()
 
-    def _on_progress(self, event: events.CompactionProgress | events.Retrying) -> None:
+    def _on_progress(self, event: CompactionProgress | Retrying) -> None:
         if self._listener is not None:
             self._listener(event)
-        elif isinstance(event, events.Retrying):
+        elif isinstance(event, Retrying):
             self._deltas.clear()
         else:
             self._deltas.append(event.delta)
@@ -415,7 +424,7 @@ class BackgroundDraft:
         proposal: Proposal | None = None,
     ) -> None:
         self._reported_tokens = self._drafted_tokens
-        event = events.DraftAhead(state=state, drafted_tokens=self._drafted_tokens)
+        event = DraftAhead(state=state, drafted_tokens=self._drafted_tokens)
         if proposal is not None:
             sizes = {
                 "tokens_before": proposal.entry.tokens_before,

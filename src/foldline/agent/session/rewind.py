@@ -2,29 +2,25 @@
 
 import asyncio
 import dataclasses
-import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from foldline.agent.tools import ToolFailure
 from foldline.agent.tools.diffs import unified_diff
 from foldline.agent.tools.files import replace
 from foldline.agent.tools.history import Dmail
 from foldline.agent.tools.text import decoded, is_binary
 from foldline.compaction import load_prompt
-from foldline.data import real_path
-from foldline.files import folder_at, opened, read_regular, status_in
-from foldline.history import Contents, Session
+from foldline.files import folder_at, read_regular
+from foldline.history import Contents
 from foldline.history.contents import LARGEST_KEPT
 from foldline.history.session import finished
 from foldline.past.rewind_points import (
     FileChange,
-    Images,
     ReadContent,
     Unreadable,
     by_path,
@@ -34,20 +30,26 @@ from foldline.past.rewind_points import (
     settled_index,
 )
 from foldline.protocol import (
-    Checkpoint,
     FileImage,
     FoldlineError,
     Revert,
     is_typed,
-    operations,
     system_words,
 )
+from foldline.protocol.operations import Rewind
 from foldline.text.harmless import escaped_line
 from foldline.text.numbers import some
 from foldline.view.budget import Size
 from foldline.view.weight import view_size
 
-from .state import AgentState, FileStamps
+from .file_records import (
+    UNREADABLE,
+    append_checkpoint,
+    look_in,
+    recorded_path,
+)
+from .state import AgentState
+from .toolset import Toolset
 
 NOTHING_SELECTED = "Nothing selected to restore."
 NO_ENTRY = "There is no entry {index} in this session."
@@ -56,9 +58,6 @@ RESTORED = "Restored: {paths}."
 REMOVED = "Removed: {paths}."
 KEPT = "{path} was kept: {reason}."
 UNCHANGED = "No files to restore: all of them already match that point."
-LINK_CHANGED = "a link now points to a different folder"
-NOT_A_FILE = "it is no longer a regular file"
-UNREADABLE = "it cannot be read ({reason})"
 FOLDER_GONE = "the working folder no longer exists"
 NOT_SAVED = "its earlier content was not saved"
 CURRENT_NOT_SAVED = "its current content could not be saved"
@@ -68,19 +67,8 @@ NOT_ON_DISK = "This session is not saved on disk, so no file contents were saved
 NOT_COMPARED = "Cannot be compared: {reason}."
 NOT_TEXT = "Not a text file: {before:,} bytes then, {now:,} now."
 SAME_TEXT = "The text is the same."
-NOT_RECORDED = (
-    "{path} was not changed, because the change could not be recorded ({error})."
-)
-NAME_NOT_TEXT = "{name} was not changed, because its name is not valid text."
 NO_FILES_CHANGED = "No file was changed."
 FILES_STAY = "These files have been changed since then, and stay changed: {paths}."
-
-_RECORD_TIMEOUT = 30.0
-"""Maximum time that a tool waits for its change to be recorded, in seconds.
-
-Recording only takes this long if the program is exiting.
-"""
-Recorder = Callable[[Path, Path, bytes | None, bytes | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +97,19 @@ class RewindPreview:
         return [change for change in self.files if change.kind in ("write", "remove")]
 
 
-async def foresee(state: AgentState, target: operations.Rewind) -> RewindPreview:
+async def foresee(state: AgentState, target: Rewind) -> RewindPreview:
     """Preview a rewind. Reads the files, but changes nothing.
 
     Raises:
         FoldlineError: there is no such checkpoint or point in the history.
     """
-    projection = state.projection
-    index = _index_of(state, target)
+    tools = state.tools
+    overhead = state.budget.overhead
+    projection = tools.projection
+    index = _index_of(tools, target)
     revert = Revert(checkpoint=target.checkpoint, moment=target.moment)
     after = await asyncio.to_thread(projection.with_entries, revert)
-    files = await file_changes(state, index)
+    files = await file_changes(tools, index)
     keys = {item.key for item in projection.view}
     keys_after = {item.key for item in after.view}
     removed = [item for item in projection.view if item.key not in keys_after]
@@ -127,8 +117,8 @@ async def foresee(state: AgentState, target: operations.Rewind) -> RewindPreview
     if target.moment is not None:
         returning = len(keys_after - keys)
     return RewindPreview(
-        before=view_size(projection, overhead=state.overhead),
-        after=view_size(after, overhead=state.overhead),
+        before=view_size(projection, overhead=overhead),
+        after=view_size(after, overhead=overhead),
         items=len(projection.view) - len(after.view) + returning,
         prompts=sum(is_typed(item.message) for item in removed),
         files=files,
@@ -139,7 +129,7 @@ async def foresee(state: AgentState, target: operations.Rewind) -> RewindPreview
 # --- rewinding --------------------------------------------------------------------------------------------
 
 
-async def rewind(state: AgentState, target: operations.Rewind) -> None:
+async def rewind(tools: Toolset, target: Rewind) -> None:
     """Rewind the view, the files, or both.
 
     Once started, the rewind is completed even if the caller is cancelled.
@@ -147,21 +137,21 @@ async def rewind(state: AgentState, target: operations.Rewind) -> None:
     Raises:
         FoldlineError: there is no such checkpoint or point in the history, or there is nothing to restore.
     """
-    index = _index_of(state, target)
+    index = _index_of(tools, target)
     if not target.context and not target.files:
         raise FoldlineError(NOTHING_SELECTED)
-    await finished(_rewind(state, target, index))
+    await finished(_rewind(tools, target, index))
 
 
-async def _rewind(state: AgentState, target: operations.Rewind, index: int) -> None:
+async def _rewind(tools: Toolset, target: Rewind, index: int) -> None:
     result = None
     if target.files:
-        await state.known_files.settled()
-        result = await restore(state, await file_changes(state, index))
+        await tools.known_files.settled()
+        result = await restore(tools, await file_changes(tools, index))
         if not result.done and not target.context:
             raise FoldlineError(str(result))
     came_from = (
-        await append_checkpoint(state.session) if result is None else result.came_from
+        await append_checkpoint(tools.session) if result is None else result.came_from
     )
     revert = Revert(
         checkpoint=target.checkpoint if target.moment is None else came_from,
@@ -170,49 +160,49 @@ async def _rewind(state: AgentState, target: operations.Rewind, index: int) -> N
         came_from=came_from,
         moment=target.moment,
     )
-    await state.session.append(revert, durable=True)
+    await tools.session.append(revert, durable=True)
     if target.context:
-        await asyncio.to_thread(align_memory, state, index)
+        await asyncio.to_thread(align_memory, tools, index)
     if result is not None:
-        state.notify(str(result), level=result.level)
+        tools.events.notify(str(result), level=result.level)
 
 
-def _index_of(state: AgentState, target: operations.Rewind) -> int:
+def _index_of(tools: Toolset, target: Rewind) -> int:
     """Return the index of the first entry to revert."""
     if target.moment is not None:
-        if state.projection.outline(target.moment) is None:
+        if tools.projection.outline(target.moment) is None:
             raise FoldlineError(NO_ENTRY, index=target.moment)
         return target.moment + 1
-    index = state.projection.checkpoint(target.checkpoint)
+    index = tools.projection.checkpoint(target.checkpoint)
     if index is None:
         raise FoldlineError(NO_CHECKPOINT, id=target.checkpoint)
     return index
 
 
-async def put_files_back(state: AgentState, revert: Revert) -> None:
+async def put_files_back(tools: Toolset, revert: Revert) -> None:
     """Undo the file changes that a rewind made."""
     if revert.came_from is None or not revert.files:
         return
-    index = state.projection.checkpoint(revert.came_from)
+    index = tools.projection.checkpoint(revert.came_from)
     if index is not None:
-        await finished(_put_back(state, index))
+        await finished(_put_back(tools, index))
 
 
-async def _put_back(state: AgentState, index: int) -> None:
-    await state.known_files.settled()
-    images = tuple(state.projection.images)
-    changes = await asyncio.to_thread(changes_back, images, index, _look(state))
-    result = await restore(state, changes)
-    state.notify(str(result), level=result.level)
+async def _put_back(tools: Toolset, index: int) -> None:
+    await tools.known_files.settled()
+    images = tuple(tools.projection.images)
+    changes = await asyncio.to_thread(changes_back, images, index, _look(tools))
+    result = await restore(tools, changes)
+    tools.events.notify(str(result), level=result.level)
 
 
-async def deliver(state: AgentState, dmail: Dmail) -> None:
+async def deliver(tools: Toolset, dmail: Dmail) -> None:
     """Rewind to the checkpoint that a D-Mail names, and append the D-Mail's message."""
-    index = _index_of(state, operations.Rewind(checkpoint=dmail.checkpoint))
-    items = reversed(state.projection.view)
+    index = _index_of(tools, Rewind(checkpoint=dmail.checkpoint))
+    items = reversed(tools.projection.view)
     prompt = next((item.index for item in items if is_typed(item.message)), None)
     paths = dict.fromkeys(
-        image.path for at, image in state.projection.images if at >= index
+        image.path for at, image in tools.projection.images if at >= index
     )
     files = NO_FILES_CHANGED
     if paths:
@@ -223,30 +213,30 @@ async def deliver(state: AgentState, dmail: Dmail) -> None:
         .replace("{message}", dmail.message.strip())
     )
     revert = Revert(checkpoint=dmail.checkpoint, kept=prompt, message=text)
-    await state.session.append(revert, durable=True)
-    await asyncio.to_thread(align_memory, state, index)
+    await tools.session.append(revert, durable=True)
+    await asyncio.to_thread(align_memory, tools, index)
 
 
-def align_memory(state: AgentState, index: int) -> None:
+def align_memory(tools: Toolset, index: int) -> None:
     """Record that the model knows the files' content as of entry `index`, not their current content.
 
     Only files that have changed since then are affected. The model cannot edit them until it has read them
     again.
     """
-    changed = {image.path for at, image in state.projection.images if at >= index}
-    for name, records in by_path(state.projection.images).items():
+    changed = {image.path for at, image in tools.projection.images if at >= index}
+    for name, records in by_path(tools.projection.images).items():
         if name not in changed:
             continue
-        path = state.cwd / name
+        path = tools.cwd / name
         digest = content_at(records, index).content
         content = None
-        if digest is not None and state.session.path is not None:
-            content = Contents(state.session.path.parent).read(digest)
+        if digest is not None and tools.session.path is not None:
+            content = Contents(tools.session.path.parent).read(digest)
         with suppress(OSError):  # an invalid file name, or a folder without access
             if digest is None:
-                state.known_files.forget(path)
+                tools.known_files.forget(path)
             else:
-                state.known_files.remember(path, content)
+                tools.known_files.remember(path, content)
 
 
 # --- restoring files --------------------------------------------------------------------------------------
@@ -288,70 +278,37 @@ class RestoreResult:
         return " ".join(sentences) or UNCHANGED
 
 
-def look_in(cwd: Path) -> ReadContent:
-    """Return a function that computes the digest of a recorded file.
-
-    The function distinguishes unreadable files from missing ones. It does not follow links that lead out of
-    the folder.
-    """
-
-    def look(image: FileImage) -> str | Unreadable | None:
-        try:
-            real = _recorded_path(image, cwd)
-            if Path(real_path(cwd / image.path)) != real:
-                return Unreadable(LINK_CHANGED)
-            with folder_at(real.parent) as folder:
-                if not stat.S_ISREG(status_in(folder, real.name).st_mode):
-                    return Unreadable(NOT_A_FILE)
-                with opened(real.name, folder) as file:
-                    return hashlib.file_digest(file, "sha256").hexdigest()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            return Unreadable(UNREADABLE.format(reason=system_words(error)))
-
-    return look
-
-
-def _look(state: AgentState) -> ReadContent:
+def _look(tools: Toolset) -> ReadContent:
     """Return `look_in` for the working folder.
 
     If the folder is gone, its files count as unreadable.
     """
-    if state.folder.trouble:
+    if tools.folder.trouble:
         return lambda _: Unreadable(FOLDER_GONE)
-    return look_in(state.cwd)
+    return look_in(tools.cwd)
 
 
-def _recorded_path(image: FileImage, cwd: Path) -> Path:
-    """Return the absolute path of a recorded file.
-
-    Links are not resolved: the recorded path contained none.
-    """
-    return Path(os.path.normpath(Path(real_path(cwd), image.link or image.path)))
-
-
-async def file_changes(state: AgentState, index: int) -> list[FileChange]:
+async def file_changes(tools: Toolset, index: int) -> list[FileChange]:
     """Return the changes that restore the files to their content at entry `index`."""
     return await asyncio.to_thread(
         changes_to,
-        tuple(state.projection.images),
+        tuple(tools.projection.images),
         index,
-        _look(state),
-        state.session.foreign,
-        settled_index(state.projection),
+        _look(tools),
+        tools.session.foreign,
+        settled_index(tools.projection),
     )
 
 
-async def restore(state: AgentState, changes: Sequence[FileChange]) -> RestoreResult:
+async def restore(tools: Toolset, changes: Sequence[FileChange]) -> RestoreResult:
     """Restore files, except those that were changed outside this session.
 
     Raises:
         FoldlineError: the changes could not be recorded. No file was changed.
     """
-    if state.session.path is None:
+    if tools.session.path is None:
         raise FoldlineError(NOT_ON_DISK)
-    contents = Contents(state.session.path.parent)
+    contents = Contents(tools.session.path.parent)
     planned, skipped = [], []
     for change in changes:
         obstacle = await asyncio.to_thread(_obstacle, change, contents)
@@ -359,12 +316,12 @@ async def restore(state: AgentState, changes: Sequence[FileChange]) -> RestoreRe
             skipped.append((change.path, obstacle))
         else:
             planned.append(change)
-    images = [_image(change, state.cwd) for change in planned]
-    came_from = await append_checkpoint(state.session, images)
+    images = [_image(change, tools.cwd) for change in planned]
+    came_from = await append_checkpoint(tools.session, images)
     done, failed = [], []
     for change in planned:
         try:
-            await asyncio.to_thread(_apply_change, change, contents, state)
+            await asyncio.to_thread(_apply_change, change, contents, tools)
         except (OSError, FoldlineError) as error:
             skipped.append((change.path, _reason(error, change.path)))
             failed.append(change)
@@ -372,7 +329,7 @@ async def restore(state: AgentState, changes: Sequence[FileChange]) -> RestoreRe
             done.append(change)
     if failed:  # undo their records
         await append_checkpoint(
-            state.session, [_reversed_image(change) for change in failed]
+            tools.session, [_reversed_image(change) for change in failed]
         )
     return RestoreResult(came_from, tuple(done), tuple(skipped))
 
@@ -383,13 +340,6 @@ def _reversed_image(change: FileChange) -> FileImage:
         change, now=change.target, target=change.now, by_others=False
     )
     return reverse.image
-
-
-async def append_checkpoint(session: Session, images: Sequence[FileImage] = ()) -> int:
-    """Append a checkpoint and return the checkpoint's id."""
-    identity = session.projection.next_checkpoint_id
-    await session.append(Checkpoint(id=identity, files=tuple(images)), durable=True)
-    return identity
 
 
 def _obstacle(change: FileChange, contents: Contents) -> str:
@@ -416,22 +366,22 @@ def _image(change: FileChange, cwd: Path) -> FileImage:
     return change.image.model_copy(update={"mode": mode})
 
 
-def _apply_change(change: FileChange, contents: Contents, state: AgentState) -> None:
+def _apply_change(change: FileChange, contents: Contents, tools: Toolset) -> None:
     """Restore one file, unless it has changed since it was examined."""
-    real = _recorded_path(change.image, state.cwd)
-    if look_in(state.cwd)(change.image) != change.now:
+    real = recorded_path(change.image, tools.cwd)
+    if look_in(tools.cwd)(change.image) != change.now:
         raise FoldlineError(CHANGED_NOW)
     if change.target is None:
         with folder_at(real.parent) as folder:
             os.unlink(real.name, dir_fd=folder)
-        state.known_files.forget(real)
+        tools.known_files.forget(real)
         return
     content = contents.read(change.target)
     if content is None:
         raise FoldlineError(NOT_SAVED)
     mode = None if change.mode is None else change.mode & 0o777
     replace(real, content, change.path, mode)
-    state.known_files.remember(real, content)
+    tools.known_files.remember(real, content)
 
 
 def _reason(error: Exception, path: str) -> str:
@@ -459,23 +409,23 @@ class FileDiff:
     """Message explaining why there is no diff; empty if there is one."""
 
 
-async def diffs_since(state: AgentState, index: int = 0) -> list[FileDiff]:
+async def diffs_since(tools: Toolset, index: int = 0) -> list[FileDiff]:
     """Compare changed files with their content at entry `index`."""
-    changes = await file_changes(state, index)
+    changes = await file_changes(tools, index)
     return await asyncio.to_thread(
-        lambda: [_diff_of(change, state) for change in changes]
+        lambda: [_diff_of(change, tools) for change in changes]
     )
 
 
-def _diff_of(file: FileChange, state: AgentState) -> FileDiff:
-    folder = Path() if state.session.path is None else state.session.path.parent
+def _diff_of(file: FileChange, tools: Toolset) -> FileDiff:
+    folder = Path() if tools.session.path is None else tools.session.path.parent
     then: bytes | None = b""
     now = b""
     try:
         if file.target is not None:
             then = Contents(folder).read(file.target)
         if file.now is not None:
-            now = read_regular(state.cwd / file.path, LARGEST_KEPT)
+            now = read_regular(tools.cwd / file.path, LARGEST_KEPT)
     except OSError as error:
         reason = UNREADABLE.format(reason=system_words(error))
         return FileDiff(file.path, why=NOT_COMPARED.format(reason=reason))
@@ -493,154 +443,3 @@ def _diff_of(file: FileChange, state: AgentState) -> FileDiff:
         change.removed,
         why="" if change.text else SAME_TEXT,
     )
-
-
-# --- recording --------------------------------------------------------------------------------------------
-
-
-async def record_others_changes(state: AgentState) -> None:
-    """Record the content of files that others have changed since our last record.
-
-    Commands, the user and other agents may write to files that our tools have changed. Call this before each
-    checkpoint, so that a rewind to the checkpoint can restore their content.
-    """
-    session = state.session
-    if session.path is None or session.read_only or state.folder.trouble:
-        return
-    loop = asyncio.get_running_loop()
-    settled = settled_index(state.projection)
-
-    def compare() -> None:
-        with state.known_files.lock:  # otherwise subagents could add records in between
-            own_records = [
-                record
-                for record in state.projection.images
-                if record[0] > session.foreign
-            ]
-            stamps = dict(state.file_stamps)
-            changes = _changes_by_others(
-                by_path(own_records), settled, state.cwd, stamps
-            )
-            if changes:
-                record = asyncio.run_coroutine_threadsafe(
-                    append_checkpoint(session, changes), loop
-                )
-                with suppress(TimeoutError):
-                    record.result(_RECORD_TIMEOUT)
-            state.file_stamps = stamps
-
-    await asyncio.to_thread(compare)
-
-
-def _changes_by_others(
-    files: Mapping[str, Images],
-    settled: int,
-    cwd: Path,
-    stamps: FileStamps,
-) -> list[FileImage]:
-    """Return new records for files that others have changed, and update the file stamps."""
-    look = look_in(cwd)
-    images = []
-    for path, records in files.items():
-        stamp = _stamp(cwd / path)
-        if stamps.get(path) == stamp:
-            continue
-        index, last = records[-1]
-        now = look(last)
-        if isinstance(now, Unreadable):
-            continue
-        stamps[path] = stamp
-        if now == last.after:
-            continue
-        if (
-            index > settled and now == last.before
-        ):  # after a crash, the change had not been made
-            image = last.model_copy(update={"before": last.after, "after": last.before})
-        else:
-            image = FileImage(
-                path=path,
-                before=now,
-                after=now,
-                link=last.link,
-                by_others=True,
-            )
-        images.append(image)
-    return images
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - an impossible path raises ValueError
-    except (OSError, ValueError):
-        return ()
-    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def recorder(session: Session) -> Recorder:
-    """Return a function that records file changes in this session.
-
-    Tools call the function in their threads. `recorder` itself must be called while the event loop is
-    running.
-    """
-    loop = asyncio.get_running_loop()
-
-    def record(
-        path: Path,
-        real: Path,
-        before: bytes | None,
-        after: bytes | None,
-    ) -> None:
-        if session.path is None or session.read_only:
-            return  # such a session cannot record anything
-        try:
-            image = _recorded_image(session, path, real, before, after)
-            appended = asyncio.run_coroutine_threadsafe(
-                append_checkpoint(session, [image]), loop
-            )
-            appended.result(_RECORD_TIMEOUT)
-        except (OSError, FoldlineError, TimeoutError) as error:
-            raise ToolFailure(NOT_RECORDED, path=path, error=error) from error
-
-    return record
-
-
-def _recorded_image(
-    session: Session,
-    path: Path,
-    real: Path,
-    before: bytes | None,
-    after: bytes | None,
-) -> FileImage:
-    """Save the content before and after a change.
-
-    Returns the record of the change.
-    """
-    assert session.path is not None, "only sessions on disk keep contents"
-    contents = Contents(session.path.parent)
-    cwd = Path(session.cwd)
-    folder = Path(real_path(cwd))
-    name = recorded_name(path, cwd)
-    mode = None
-    with suppress(FileNotFoundError):  # the file does not exist yet
-        mode = real.lstat().st_mode & 0o7777
-    return FileImage(
-        path=name,
-        before=None if before is None else contents.keep(before),
-        after=None if after is None else contents.keep(after),
-        mode=mode,
-        link=None if real == folder / name else recorded_name(real, folder),
-    )
-
-
-def recorded_name(path: Path, cwd: Path) -> str:
-    """Return a path as stored in the history, relative if possible.
-
-    Raises:
-        ToolFailure: the name is not valid text.
-    """
-    name = os.fspath(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ToolFailure(NAME_NOT_TEXT, name=ascii(name)) from None
-    return name

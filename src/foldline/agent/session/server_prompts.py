@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from foldline.agent.extensions.custom_commands import NAME, words_of
 from foldline.agent.extensions.mcp.listing import Trouble, description_of
@@ -21,20 +21,19 @@ from foldline.protocol import (
 from foldline.text.harmless import clean_line, escaped_line
 from foldline.text.tags import resource_part
 
-from .state import AgentState
+from .context_budget import ContextBudget
+from .toolset import Toolset
 
 if TYPE_CHECKING:
     from mcp.types import Prompt
 
-_RESOURCE: Final = re.compile(r"(?:^|(?<=[\s(\[{\"'，。：（]))@([\w.-]+):(\S+)")
-_PUNCTUATION: Final = ".,;:!?)]}\"'，。：）"
+_RESOURCE = re.compile(r"(?:^|(?<=[\s(\[{\"'，。：（]))@([\w.-]+):(\S+)")
+_PUNCTUATION = ".,;:!?)]}\"'，。：）"
 """Characters that may follow an address at the end of a phrase or sentence."""
-_UNTYPABLE: Final = re.compile(r"[^\w.-]+")
-MISSING: Final = "/{command} needs {names}. Type values for them after the command."
-NOT_EXPANDED: Final = (
-    "/{command} could not be expanded: the MCP server {server} {reason}."
-)
-NOT_READ: Final = "@{address} could not be read: the MCP server {server} {reason}."
+_UNTYPABLE = re.compile(r"[^\w.-]+")
+MISSING = "/{command} needs {names}. Type values for them after the command."
+NOT_EXPANDED = "/{command} could not be expanded: the MCP server {server} {reason}."
+NOT_READ = "@{address} could not be read: the MCP server {server} {reason}."
 
 
 def typed_name(name: str) -> str:
@@ -42,12 +41,12 @@ def typed_name(name: str) -> str:
     return _UNTYPABLE.sub("_", name).strip("._-")
 
 
-def resource_rows(state: AgentState) -> Iterator[tuple[str, str, bool]]:
+def resource_rows(tools: Toolset) -> Iterator[tuple[str, str, bool]]:
     """Yield the addresses that can follow `@`, each with a description and whether it is complete.
 
     The address of a resource template is incomplete: the user types the rest.
     """
-    for name, server in _servers(state).items():
+    for name, server in _servers(tools).items():
         for resource in server.resources:
             yield (
                 f"{name}:{resource.uri}",
@@ -56,10 +55,10 @@ def resource_rows(state: AgentState) -> Iterator[tuple[str, str, bool]]:
             )
 
 
-def server_prompts(state: AgentState) -> dict[str, Extension]:
+def server_prompts(tools: Toolset) -> dict[str, Extension]:
     """Return the tool servers' prompts as commands: `/server:name`."""
     commands = {}
-    for command, (server, prompt) in _prompts(state).items():
+    for command, (server, prompt) in _prompts(tools).items():
         hints = []
         for argument in prompt.arguments or ():
             name = clean_line(argument.name)
@@ -74,7 +73,7 @@ def server_prompts(state: AgentState) -> dict[str, Extension]:
     return commands
 
 
-async def server_prompt(state: AgentState, command: str, arguments: str) -> str:
+async def server_prompt(budget: ContextBudget, command: str, arguments: str) -> str:
     """Return the text of a server's prompt.
 
     Raises:
@@ -82,7 +81,7 @@ async def server_prompt(state: AgentState, command: str, arguments: str) -> str:
     """
     from mcp.types import CallToolResult, TextContent
 
-    server, prompt = _prompts(state)[command]
+    server, prompt = _prompts(budget.tools)[command]
     values = _argument_values(prompt, arguments)
     missing = [
         argument.name
@@ -102,17 +101,17 @@ async def server_prompt(state: AgentState, command: str, arguments: str) -> str:
         if len(result.messages) > 1:
             blocks.append(TextContent(type="text", text=f"{message.role}:"))
         blocks.append(message.content)
-    outcome = await _outcome(state, CallToolResult(content=blocks), server, 1)
+    outcome = await _outcome(budget, CallToolResult(content=blocks), server, 1)
     return outcome.text
 
 
-async def with_resources(state: AgentState, prompt: UserMessage) -> UserMessage:
+async def with_resources(budget: ContextBudget, prompt: UserMessage) -> UserMessage:
     """Append the server resources that a prompt names, and return the prompt.
 
     Raises:
         FoldlineError: a resource cannot be read.
     """
-    servers = _servers(state)
+    servers = _servers(budget.tools)
     matches = _RESOURCE.finditer(prompt.typed)
     addresses = dict.fromkeys(
         (match[1], match[2]) for match in matches if match[1] in servers
@@ -127,7 +126,7 @@ async def with_resources(state: AgentState, prompt: UserMessage) -> UserMessage:
         if not any(resource.uri == address for resource in server.resources):
             uri = address.rstrip(_PUNCTUATION)
         outcome = await _read_resource(
-            state, server, f"{name}:{uri}", uri, len(addresses)
+            budget, server, f"{name}:{uri}", uri, len(addresses)
         )
         attached.append(resource_part(f"{name}:{uri}", outcome.text))
         images += outcome.images
@@ -149,7 +148,7 @@ def with_attached(
 
 
 async def _read_resource(
-    state: AgentState,
+    budget: ContextBudget,
     server: ToolServer,
     typed: str,
     uri: str,
@@ -167,11 +166,11 @@ async def _read_resource(
         EmbeddedResource(type="resource", resource=content)
         for content in result.contents
     ]
-    return await _outcome(state, CallToolResult(content=[*blocks]), server, count)
+    return await _outcome(budget, CallToolResult(content=[*blocks]), server, count)
 
 
 async def _outcome(
-    state: AgentState,
+    budget: ContextBudget,
     result: Any,
     server: ToolServer,
     count: int,
@@ -180,25 +179,25 @@ async def _outcome(
 
     All `count` results together get half of this room, because the prompt must fit as well.
     """
-    context = state.tool_context("", state.room_for_results() // 2 // count)
+    context = budget.tools.context("", budget.room_for_results() // 2 // count)
     return await outcome_of(result, context, server.prefix.rstrip("_"))
 
 
-def _servers(state: AgentState) -> Mapping[str, ToolServer]:
+def _servers(tools: Toolset) -> Mapping[str, ToolServer]:
     """Return the servers by typed name.
 
     If two servers have the same typed name, that name means the server whose real name equals it.
     """
-    if state.servers is None:
+    if tools.servers is None:
         return {}
-    items = state.servers.by_name.items()
+    items = tools.servers.by_name.items()
     exact_last = sorted(items, key=lambda item: typed_name(item[0]) == item[0])
     return {typed_name(name): server for name, server in exact_last}
 
 
-def _prompts(state: AgentState) -> dict[str, tuple[ToolServer, "Prompt"]]:
+def _prompts(tools: Toolset) -> dict[str, tuple[ToolServer, "Prompt"]]:
     prompts = {}
-    for name, server in _servers(state).items():
+    for name, server in _servers(tools).items():
         for prompt in server.prompts:
             command = f"{name}:{typed_name(prompt.name)}"
             if NAME.fullmatch(command):

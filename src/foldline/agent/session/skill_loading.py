@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import Field
 
@@ -29,12 +28,14 @@ from foldline.protocol import (
 from foldline.text.harmless import escaped_line
 from foldline.text.tags import command_part
 from foldline.view.items import ViewItem
-from foldline.view.tokens import message_tokens
+from foldline.view.projection import Projection
 from foldline.view.weight import item_weight
 
+from .context_budget import ContextBudget
 from .instructions import session_preamble
 from .server_prompts import server_prompt, server_prompts, with_attached, with_resources
-from .state import SKILL_TOOL, AgentState
+from .state import AgentState
+from .toolset import SKILL_TOOL, Toolset
 from .trust_question import ask_trust
 
 LOADED = "{name} has been loaded. Every request includes it until you enter `/skill unload {name}`."
@@ -44,10 +45,6 @@ NOT_LOADED = "The skill {name!r} is not loaded."
 NO_SKILL = "There is no skill {name!r}. {available}."
 AVAILABLE = "Available skills: {names}"
 NONE_AVAILABLE = "There are no skills"
-NO_ROOM = (
-    "The {name} takes about {tokens:,} tokens. Together with the other pinned messages, this is too many for "
-    "a window of {window:,}."
-)
 ALREADY_LOADED = "The skill {name} is already loaded."
 FOLLOWS = "Instructions of the {name} skill follow."
 NOT_AGREED = "/{name} was ignored, because you have not agreed to it. /approvals lists such files."
@@ -61,32 +58,34 @@ async def look_around(state: AgentState) -> None:
 
     Warns once about ignored files.
     """
-    catalogue = await asyncio.to_thread(catalogue_of, state.cwd, state.reserved)
-    by_name = {**server_prompts(state), **catalogue.by_name}
-    state.catalogue = replace(catalogue, by_name=by_name)
-    state.warn_once(catalogue.left_aside)
+    tools = state.tools
+    catalogue = await asyncio.to_thread(catalogue_of, tools.cwd, tools.reserved)
+    by_name = {**server_prompts(tools), **catalogue.by_name}
+    tools.catalogue = replace(catalogue, by_name=by_name)
+    state.events.warn_once(catalogue.left_aside)
     if state.subagents is not None:
         state.subagents.list_agents()
 
 
-def loaded(state: AgentState) -> Iterator[tuple[str, ViewItem]]:
+def loaded(projection: Projection) -> Iterator[tuple[str, ViewItem]]:
     """Yield the names and items of the skills in the view."""
-    for item in state.projection.view:
+    for item in projection.view:
         if item.outline.origin == "skill" and isinstance(
             item.message, DeveloperMessage
         ):
             yield Path(item.message.source or "").parent.name, item
 
 
-def skill_rows(state: AgentState) -> Iterator[tuple[str, str]]:
+def skill_rows(tools: Toolset) -> Iterator[tuple[str, str]]:
     """Yield the possible arguments of `/skill`, each with a description."""
-    loaded_items = dict(loaded(state))
+    projection = tools.projection
+    loaded_items = dict(loaded(projection))
     for name, item in loaded_items.items():
         yield (
             f"unload {name}",
-            f"loaded, {item_weight(state.projection, item).tokens:,} tokens",
+            f"loaded, {item_weight(projection, item).tokens:,} tokens",
         )
-    for skill in state.catalogue.skills.values():
+    for skill in tools.catalogue.skills.values():
         if skill.name not in loaded_items:
             yield skill.name, f"{skill.description} ({skill.shown})"
 
@@ -99,46 +98,47 @@ async def load_skill(state: AgentState, arguments: str) -> None:
     """
     word, _, name = arguments.partition(" ")
     if word == "unload" and name:
-        await _unload(state, name)
+        await _unload(state.tools, name)
         return
-    await ask_trust(state)
+    await ask_trust(state.permissions)
     await look_around(state)
-    skill = _skill_named(state, arguments, [*state.catalogue.skills])
+    skill = _skill_named(state.tools, arguments, [*state.tools.catalogue.skills])
     sentence = LOADED if await _load(state, skill) else WAS_LOADED
-    state.notify(sentence.format(name=skill.name))
+    state.events.notify(sentence.format(name=skill.name))
 
 
-async def _unload(state: AgentState, name: str) -> None:
-    indexes = {skill_name: item.index for skill_name, item in loaded(state)}
+async def _unload(tools: Toolset, name: str) -> None:
+    skills = loaded(tools.projection)
+    indexes = {skill_name: item.index for skill_name, item in skills}
     if name not in indexes:
         raise FoldlineError(NOT_LOADED, name=escaped_line(name))
-    await state.session.append(Edit(target=indexes[name], action="drop"), durable=True)
-    state.notify(UNLOADED.format(name=name))
+    await tools.session.append(Edit(target=indexes[name], action="drop"), durable=True)
+    tools.events.notify(UNLOADED, name=name)
 
 
-def _skill_named(state: AgentState, name: str, names: Sequence[str]) -> Extension:
+def _skill_named(tools: Toolset, name: str, names: Sequence[str]) -> Extension:
     if name in names:
-        return state.catalogue.skills[name]
+        return tools.catalogue.skills[name]
     available = AVAILABLE.format(names=", ".join(names)) if names else NONE_AVAILABLE
     raise FoldlineError(NO_SKILL, name=escaped_line(name), available=available)
 
 
 async def _load(state: AgentState, skill: Extension) -> bool:
     """Load a skill. Return False if it was already loaded."""
-    entries = _loading_entries(state, skill)
+    entries = _loading_entries(state.projection, skill)
     if entries:
-        demand_room(state, skill_message(skill), f"skill {skill.name}")
+        state.budget.demand_room(skill_message(skill), f"skill {skill.name}")
         await append_to_view(state, *entries)
     return bool(entries)
 
 
-def _loading_entries(state: AgentState, skill: Extension) -> list[Entry]:
+def _loading_entries(projection: Projection, skill: Extension) -> list[Entry]:
     """Return the entries that load a skill and remove its older versions.
 
     Returns an empty list if the skill is already loaded.
     """
     message = skill_message(skill)
-    old_items = [item for name, item in loaded(state) if name == skill.name]
+    old_items = [item for name, item in loaded(projection) if name == skill.name]
     if any(item.message.text == message.text for item in old_items):
         return []
     drops = [Edit(target=item.index, action="drop") for item in old_items]
@@ -154,60 +154,38 @@ async def append_to_view(state: AgentState, *entries: Entry) -> None:
     await state.session.append(*preamble, *entries, durable=True)
 
 
-def demand_room(state: AgentState, message: DeveloperMessage, name: str) -> None:
-    """Check that a pinned message leaves enough room to work.
-
-    Raises:
-        FoldlineError: the window has no room for the message.
-    """
-    budget = state.budget
-    tokens = message_tokens(message)
-    pinned = round((state.projection.fixed + state.overhead + tokens) * state.scale)
-    if pinned >= budget.threshold - budget.max_summary_tokens:
-        size = round(tokens * state.scale)
-        raise FoldlineError(NO_ROOM, name=name, tokens=size, window=budget.window)
-
-
 class SkillArguments(Arguments):
     name: str = Field(description="Name of the skill, as in the list of skills.")
 
 
-A = TypeVar("A", bound=Arguments)
-
-
-class StateTool(BaseTool[A]):
-    """A tool that works on the agent's state."""
-
-    def __init__(self, state: AgentState) -> None:
-        super().__init__()
-        self._state = state
-
-
-class SkillTool(StateTool[SkillArguments]):
+class SkillTool(BaseTool[SkillArguments]):
     name = SKILL_TOOL
     description = (
         "Load a skill. Its instructions follow, and stay for the whole session."
     )
     arguments = SkillArguments
 
+    def __init__(self, budget: ContextBudget) -> None:
+        super().__init__()
+        self._budget = budget
+
     def headline(self, arguments: SkillArguments) -> str:
         return arguments.name
 
     async def act(self, arguments: SkillArguments, context: ToolContext) -> ToolOutcome:
-        state = self._state
-        names = [
-            skill.name for skill in state.catalogue.skills.values() if skill.for_model
-        ]
+        tools = self._budget.tools
+        skills = tools.catalogue.skills.values()
+        names = [skill.name for skill in skills if skill.for_model]
         try:
-            skill = _skill_named(state, arguments.name, names)
-            entries = _loading_entries(state, skill)
-            if not entries or entries[-1] in state.after_results:
+            skill = _skill_named(tools, arguments.name, names)
+            entries = _loading_entries(tools.projection, skill)
+            if not entries or entries[-1] in tools.after_results:
                 text = ALREADY_LOADED.format(name=skill.name)
                 return ToolOutcome(text, brief="loaded")
-            demand_room(state, skill_message(skill), f"skill {skill.name}")
+            self._budget.demand_room(skill_message(skill), f"skill {skill.name}")
         except FoldlineError as refusal:
             raise ToolFailure(str(refusal), "not loaded ✗") from None
-        state.after_results += entries
+        tools.after_results += entries
         return ToolOutcome(FOLLOWS.format(name=skill.name), brief="loaded")
 
 
@@ -222,11 +200,11 @@ async def opened_prompt(state: AgentState, prompt: UserMessage) -> UserMessage:
             read.
     """
     await look_around(state)
-    prompt = await with_resources(state, prompt)
+    prompt = await with_resources(state.budget, prompt)
     call = CALL.fullmatch(prompt.typed.strip())
-    if call is None or call[1] in state.reserved:
+    if call is None or call[1] in state.tools.reserved:
         return prompt
-    called = state.catalogue.by_name.get(call[1])
+    called = state.tools.catalogue.by_name.get(call[1])
     if called is None:
         return prompt
     if not called.is_trusted:
@@ -238,7 +216,7 @@ async def opened_prompt(state: AgentState, prompt: UserMessage) -> UserMessage:
     if called.kind == "commands":
         expansion = filled(called.body, arguments)
         if SHELL_LINE.search(called.body):
-            state.warn_once([SHELL_LINES.format(path=called.shown)])
+            state.events.warn_once([SHELL_LINES.format(path=called.shown)])
     else:
-        expansion = await server_prompt(state, called.name, arguments)
+        expansion = await server_prompt(state.budget, called.name, arguments)
     return with_attached(prompt, [command_part(called.shown, expansion)])

@@ -12,7 +12,7 @@ from foldline.agent.extensions.mcp.servers import ServerTool
 from foldline.agent.tools import Arguments, BaseTool, ToolContext, ToolOutcome
 from foldline.text.harmless import escaped_line
 
-from .state import SEARCH_TOOL, AgentState
+from .toolset import SEARCH_TOOL, Toolset
 
 _MOST = 8
 """Maximum number of tools that one search offers; others are only counted.
@@ -35,10 +35,10 @@ class ToolSearch(BaseTool[ToolSearchArguments]):
     description = "Find more tools. You can call them from your next step on."
     arguments = ToolSearchArguments
 
-    def __init__(self, state: AgentState, servers: ToolServers) -> None:
+    def __init__(self, toolset: Toolset, servers: ToolServers) -> None:
         self.description = f"{self.description} Servers: {', '.join(servers.by_name)}."  # type: ignore[misc]
         super().__init__()
-        self._state = state
+        self._toolset = toolset
         self._servers = servers
 
     def headline(self, arguments: ToolSearchArguments) -> str:
@@ -56,7 +56,7 @@ class ToolSearch(BaseTool[ToolSearchArguments]):
             text = NONE_FOUND.format(servers="; ".join(servers))
             return ToolOutcome(text, brief="none found")
         best = matches[:_MOST]
-        self._state.discovered_tools |= {tool.spec.name for tool in best}
+        self._toolset.discovered |= {tool.spec.name for tool in best}
         lines = [
             f"{tool.spec.name}: {escaped_line(tool.spec.description)}" for tool in best
         ]

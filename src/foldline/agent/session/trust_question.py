@@ -23,7 +23,7 @@ from foldline.text.harmless import with_signs
 from foldline.text.numbers import many, some
 from foldline.text.shorten import clip
 
-from .state import AgentState
+from .permissions import Permissions
 
 NOT_AGREED = "Ignored, because you have not agreed to them"
 NOT_REMOVED = "Your decision could not be removed: {reason}."
@@ -57,66 +57,70 @@ def names(files: Sequence[FolderFile], cwd: Path) -> str:
     return some([os.path.relpath(file.path, cwd) for file in files], _NAMED)
 
 
-async def ask_trust(state: AgentState) -> None:
+async def ask_trust(permissions: Permissions) -> None:
     """Ask once about files of the folder that the user has not decided about.
 
     Without a user, a warning lists the ignored files. Settings that the user has agreed to in the meantime,
     even in another session, apply from now on.
     """
-    await _ask(state)
-    await state.use_project()
+    await _ask(permissions)
+    await permissions.use_project()
 
 
-async def revoke_trust(state: AgentState, path: str) -> None:
+async def revoke_trust(permissions: Permissions, path: str) -> None:
     """Remove the user's decision on a file.
 
     The effect, or the failure, is reported as an event.
     """
-    files = [file for file in await _folder_files(state) if str(file.path) == path]
+    files = [
+        file for file in await _folder_files(permissions) if str(file.path) == path
+    ]
     try:
         await asyncio.to_thread(decide, files, "")
     except OSError as error:
-        state.warn(NOT_REMOVED.format(reason=system_words(error)))
+        permissions.events.warn(NOT_REMOVED, reason=system_words(error))
         return
     if not files:
         return
-    state.left_aside -= {file.digest for file in files}
-    state.notify(REMOVED.format(files=with_signs(names(files, state.cwd))))
+    permissions.left_aside -= {file.digest for file in files}
+    permissions.events.notify(
+        REMOVED.format(files=with_signs(names(files, permissions.cwd)))
+    )
 
 
-async def _folder_files(state: AgentState) -> list[FolderFile]:
-    return await asyncio.to_thread(folder_files, state.cwd)
+async def _folder_files(permissions: Permissions) -> list[FolderFile]:
+    return await asyncio.to_thread(folder_files, permissions.cwd)
 
 
-async def _ask(state: AgentState) -> None:
+async def _ask(permissions: Permissions) -> None:
     new = [
         file
-        for file in await _folder_files(state)
-        if not file.word and file.digest not in state.left_aside
+        for file in await _folder_files(permissions)
+        if not file.word and file.digest not in permissions.left_aside
     ]
     if not new:
         return
-    state.left_aside |= {file.digest for file in new}
+    permissions.left_aside |= {file.digest for file in new}
     hooks = [file for file in new if file.path.name in HOOK_FILES]
     others = [file for file in new if file.path.name not in HOOK_FILES]
     questions = []
     if hooks:
-        questions.append((hooks, "Allow", *_about_hooks(hooks, state.cwd)))
+        questions.append((hooks, "Allow", *_about_hooks(hooks, permissions.cwd)))
     if others:
-        questions.append((others, "Use", *_about_others(others, state.cwd)))
-    if state.is_interactive and state.choices.is_read:
+        questions.append((others, "Use", *_about_others(others, permissions.cwd)))
+    if permissions.choices.interactive and permissions.choices.is_read:
         for question in questions:
-            await _decide(state, *question)
+            await _decide(permissions, *question)
         return
     how = HOW_TO_AGREE
-    if state.is_interactive:
+    if permissions.choices.interactive:
         how = "\n\n".join((AGREE_COMMAND, *(text for *_, text in questions)))
-    listed = with_signs(names(new, state.cwd))
-    state.warn(f"{NOT_AGREED}: {listed}. {how}")
+    listed = with_signs(names(new, permissions.cwd))
+    permissions.events.warn(f"{NOT_AGREED}: {listed}. {how}")
 
 
 async def _decide(
-    state: AgentState,
+    permissions: Permissions,
     files: Sequence[FolderFile],
     label: str,
     title: str,
@@ -127,13 +131,13 @@ async def _decide(
         Option(key="y", label=label, agrees=True),
         Option(key="n", label="Ignore"),
     ]
-    answer = await state.choices.ask(title, options, text)
+    answer = await permissions.choices.ask(title, options, text)
     if not answer.key:
         return
     try:
         await _save(files, "agreed" if answer.key == "y" else "declined")
     except FoldlineError as failure:
-        state.warn(str(failure))
+        permissions.events.warn(str(failure))
 
 
 def _about_hooks(files: Sequence[FolderFile], cwd: Path) -> tuple[str, str]:
@@ -166,7 +170,7 @@ def _about_others(files: Sequence[FolderFile], cwd: Path) -> tuple[str, str]:
     return with_signs(title), with_signs(lines)
 
 
-async def agree_to_left_aside(state: AgentState) -> str:
+async def agree_to_left_aside(permissions: Permissions) -> str:
     """Agree to the files that were reported as ignored, if they are unchanged.
 
     Returns:
@@ -177,11 +181,11 @@ async def agree_to_left_aside(state: AgentState) -> str:
     """
     files = [
         file
-        for file in await _folder_files(state)
-        if not file.is_trusted and file.digest in state.left_aside
+        for file in await _folder_files(permissions)
+        if not file.is_trusted and file.digest in permissions.left_aside
     ]
     await _save(files, "agreed")
-    return with_signs(names(files, state.cwd)) if files else ""
+    return with_signs(names(files, permissions.cwd)) if files else ""
 
 
 async def _save(files: Sequence[FolderFile], word: Word) -> None:

@@ -6,7 +6,7 @@ The rest of the file stays unchanged.
 import re
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from foldline.files import read_regular
@@ -127,8 +127,8 @@ def _write(
             table[name] = value
 
 
-_NAME: Final = re.compile(r"[^a-z0-9]+")
-_HOST: Final = re.compile(r"[\w.:%-]+")
+_NAME = re.compile(r"[^a-z0-9]+")
+_HOST = re.compile(r"[\w.:%-]+")
 """Matches a host name or address. Letters of any script are allowed (IDNA)."""
 
 

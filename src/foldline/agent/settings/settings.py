@@ -17,6 +17,7 @@ from foldline.llm.providers import ENVIRONMENT, Provider, provider_named, split_
 from foldline.protocol import FoldlineError, OptionError
 from foldline.view.budget import BudgetSettings
 
+from .amounts import Amount
 from .api_keys import keep_secret, key_of
 from .layers import (
     BY_NAME,
@@ -36,7 +37,6 @@ from .schema import (
     KEYS,
     UNWATCHED,
     AllSettings,
-    Amount,
     Limits,
     checked,
     is_secret,
@@ -147,7 +147,7 @@ class Settings(AllSettings):
         return None if table is None else table.window
 
     def window_of(self, model: str) -> int | None:
-        """Return a model's configured window in tokens, or None if it is not set."""
+        """Return a model's configured window in tokens, if it is set."""
         return self.own_window(model) or self.context.window
 
     @property

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal
 
-from foldline.agent.permissions.approvals import SANDBOXED, decide, missing
-from foldline.agent.session.hook_runs import fire, tool_payload, tool_subjects
-from foldline.agent.session.permission_changes import grant, grant_in_project
-from foldline.agent.session.rewind import recorder
+from foldline.agent.permissions.approvals import decide, missing
+from foldline.agent.session.file_records import recorder
+from foldline.agent.session.hook_runs import tool_payload, tool_subjects
 from foldline.agent.session.state import AgentState
 from foldline.agent.tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from foldline.protocol import (
@@ -23,16 +22,19 @@ from foldline.protocol import (
     ToolCallPart,
     ToolDetails,
     ToolResultMessage,
-    events,
-    operations,
     system_words,
     text_parts,
 )
+from foldline.protocol.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    ToolFinished,
+    ToolStarted,
+)
 from foldline.protocol.messages import json_object
+from foldline.protocol.operations import Approve, SendToBackground
 from foldline.text.harmless import escaped_line
 from foldline.view.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
-
-from .toolset import offer_found
 
 CANCELLED = ToolOutcome(
     "Interrupted by the user: the call may have run partially.",
@@ -105,7 +107,7 @@ class Calls:
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
-        self._waiting: dict[str, asyncio.Future[operations.Approve]] = {}
+        self._waiting: dict[str, asyncio.Future[Approve]] = {}
         self._reported_fault = ""
         """The last reported problem with the project's rules file."""
         self._started: dict[str, float] = {}
@@ -114,15 +116,13 @@ class Calls:
         A tool starts after any wait for an approval.
         """
 
-    def on_answer(
-        self, answer: operations.Approve | operations.SendToBackground
-    ) -> None:
+    def on_answer(self, answer: Approve | SendToBackground) -> None:
         """Handle the user's answer about a call made by this agent or a subagent.
 
         Late answers are ignored.
         """
         subagents = self._state.subagents
-        if isinstance(answer, operations.SendToBackground):
+        if isinstance(answer, SendToBackground):
             if subagents is not None:
                 subagents.send_to_background(answer.call_id)
             return
@@ -142,7 +142,7 @@ class Calls:
         call still gets a result.
         """
         state = self._state
-        room = state.room_for_results()
+        room = state.budget.room_for_results()
         remaining = deque(calls)
         outcomes: dict[str, ToolOutcome] = {}
         try:
@@ -159,15 +159,15 @@ class Calls:
             for call in remaining:
                 default = CANCELLED if call.call_id in self._started else NOT_RUN
                 await self._append(_result(call, outcomes.get(call.call_id, default)))
-            await state.check_sandbox_after_cancel()
+            await state.permissions.check_after_cancel()
             raise
         finally:
             self._started.clear()
-            entries = state.after_results
-            state.after_results = []
+            entries = state.tools.after_results
+            state.tools.after_results = []
             if entries:
                 await state.session.append(*entries, durable=True)
-            await offer_found(state)
+            await state.tools.offer_found()
 
     async def refuse(self, answer: AssistantMessage, ending: str) -> None:
         """Append an error result for each call in an answer that ended early.
@@ -176,7 +176,7 @@ class Calls:
             ending: how the answer ended, as returned by `early_end`.
         """
         edit_tools = {
-            tool.spec.name for tool in self._state.tools if tool.level == "edit"
+            tool.spec.name for tool in self._state.tools.all if tool.level == "edit"
         }
         for call in answer.calls:
             advice = "Repeat the call if it is still needed."
@@ -190,9 +190,8 @@ class Calls:
     def _next_batch(self, remaining: Iterable[ToolCallPart]) -> list[ToolCallPart]:
         """Return the next calls that may run in parallel."""
         first, *others = remaining
-        if not any(
-            tool.at_once and tool.spec.name == first.name for tool in self._state.tools
-        ):
+        tool = self._state.tools.named(first.name)
+        if tool is None or not tool.at_once:
             return [first]
         return [first, *takewhile(lambda call: call.name == first.name, others)]
 
@@ -211,32 +210,32 @@ class Calls:
 
     async def _outcome(self, call: ToolCallPart, room: int) -> ToolOutcome:
         state = self._state
-        tool = next((tool for tool in state.tools if tool.spec.name == call.name), None)
+        tool = state.tools.named(call.name)
         title = tool.title(call.parsed()) if tool else ""
-        state.emit(
-            events.ToolStarted(call_id=call.call_id, name=call.name, title=title)
+        state.events.emit(
+            ToolStarted(call_id=call.call_id, name=call.name, title=title)
         )
         if room < _LEAST_ROOM:
             return NO_ROOM
         if tool is None:
-            names = ", ".join(tool.spec.name for tool in state.tools)
+            names = ", ".join(tool.spec.name for tool in state.tools.all)
             sentence = NO_TOOL.format(name=call.name, names=names)
             return ToolOutcome(sentence, True, "no such tool ✗")
         if call.arguments.strip() and json_object(call.arguments) is None:
             sentence = BAD_ARGUMENTS.format(tool=call.name)
             return ToolOutcome(sentence, True, "bad arguments ✗")
-        context = state.tool_context(call.call_id, room - _RESULT_FRAME)
+        context = state.tools.context(call.call_id, room - _RESULT_FRAME)
         return await self._run_with_hooks(_Execution(tool, call, title, context))
 
     async def _run_with_hooks(self, execution: _Execution) -> ToolOutcome:
         state, tool = self._state, execution.tool
-        if tool.works_in_folder and state.folder.trouble:
+        if tool.works_in_folder and state.tools.folder.trouble:
             return self._no_folder()
         context = execution.context
-        context.before_change = recorder((state.parent or state).session)
+        context.before_change = recorder(state.permissions.record_in)
         subjects = tool_subjects(tool.spec.name)
         payload = tool_payload(context.cwd, tool.spec.name, execution.arguments)
-        before = await fire(state, "PreToolUse", payload, subjects)
+        before = await state.hooks.fire("PreToolUse", payload, subjects)
         if before.refused:
             sentence = HOOK_REFUSED.format(reason=before.refused)
             return ToolOutcome(sentence, True, "hook ✗")
@@ -244,13 +243,13 @@ class Calls:
         if refusal is not None:
             return refusal
         if (
-            tool.works_in_folder and state.folder.trouble
+            tool.works_in_folder and state.tools.folder.trouble
         ):  # hooks and approvals may have taken hours
             return self._no_folder()
         outcome = await self._run_tool(execution)
         response = {"content": outcome.text, "is_error": outcome.is_error}
-        after = await fire(
-            state, "PostToolUse", {**payload, "tool_response": response}, subjects
+        after = await state.hooks.fire(
+            "PostToolUse", {**payload, "tool_response": response}, subjects
         )
         remarks = filter(None, (*before.context, after.refused, *after.context))
         hook_lines = [HOOK_SAYS.format(text=remark) for remark in remarks]
@@ -265,7 +264,10 @@ class Calls:
         """
         self._started[execution.call.call_id] = time.monotonic()
         outcome = await execution.run()
-        if outcome.refused is not None and self._state.policy.mode == "sandboxed":
+        if (
+            outcome.refused is not None
+            and self._state.permissions.policy.mode == "sandboxed"
+        ):
             second = await self._retry_beyond_sandbox(execution, outcome)
             new_files = dict.fromkeys((*outcome.made, *second.made))
             outcome = replace(second, made=tuple(new_files))
@@ -274,12 +276,12 @@ class Calls:
         return outcome
 
     def _no_folder(self) -> ToolOutcome:
-        return ToolOutcome(self._state.folder.trouble, True, "no folder ✗")
+        return ToolOutcome(self._state.tools.folder.trouble, True, "no folder ✗")
 
     async def _append(self, result: ToolResultMessage) -> None:
         await self._state.session.append(result)
-        self._state.emit(
-            events.ToolFinished(
+        self._state.events.emit(
+            ToolFinished(
                 call_id=result.call_id,
                 name=result.name,
                 is_error=result.is_error,
@@ -292,7 +294,10 @@ class Calls:
     async def _refusal(
         self, execution: _Execution, hook_decision: str
     ) -> ToolOutcome | None:
-        """Return the result of a rejected call, or None if the call may run."""
+        """Return the result of a rejected call.
+
+        Returns None if the call may run.
+        """
         state, tool = self._state, execution.tool
         arguments, context = execution.arguments, execution.context
         # In a thread, because `inside` follows links, and that of `fetch` resolves the host.
@@ -303,7 +308,7 @@ class Calls:
             project_rules = self._project_rules()
         box = await self._enter_sandbox(context)
         decision = decide(
-            state.policy,
+            state.permissions.policy,
             tool.level,
             rule_sets,
             inside=inside,
@@ -312,7 +317,7 @@ class Calls:
             in_box=tool.in_sandbox,
         )
         if decision == "refuse":
-            mode = state.policy.mode
+            mode = state.permissions.policy.mode
             hint = PLAN_HINT if mode == "plan" and state.parent is None else ""
             return ToolOutcome(REFUSED[mode] + hint, True, f"{mode} ✗")
         if (hook_decision or decision) == "allow":
@@ -320,7 +325,8 @@ class Calls:
         grantable = []
         if inside:
             missing_rules = [
-                missing(state.policy, rules, project_rules) for rules in rule_sets
+                missing(state.permissions.policy, rules, project_rules)
+                for rules in rule_sets
             ]
             grantable = [rules for rules in missing_rules if rules]
         title, diff = execution.title, None
@@ -332,7 +338,7 @@ class Calls:
         if diff is None and tool.level == "edit":
             title = f"{title} {escaped_line(execution.call.arguments)}"
         answer = await self._ask(
-            events.ApprovalRequested(
+            ApprovalRequested(
                 call_id=execution.call.call_id,
                 name=execution.call.name,
                 title=title,
@@ -352,10 +358,11 @@ class Calls:
         Returns:
             Whether the sandbox confines the call fully, partly, or not at all.
         """
-        if self._state.policy.mode not in SANDBOXED:
+        permissions = self._state.permissions
+        if not permissions.is_sandboxed:
             return ""
-        engine = await self._state.sandbox_engine()
-        context.box = self._state.sandbox if engine.holds or engine.name else None
+        engine = await permissions.engine()
+        context.box = permissions.sandbox if engine.holds or engine.name else None
         if engine.holds:
             return "whole"
         return "part" if engine.name else ""
@@ -375,7 +382,7 @@ class Calls:
         hosts = tuple(Rule(tool="network", pattern=host) for host in refused.hosts)
         how = "with this access" if hosts else "outside the sandbox"
         answer = await self._ask(
-            events.ApprovalRequested(
+            ApprovalRequested(
                 call_id=execution.call.call_id,
                 name=execution.call.name,
                 title=BLOCKED.format(
@@ -392,11 +399,11 @@ class Calls:
         context = execution.context
         if not hosts:
             context = replace(context, box=None)
-        self._state.temporary_hosts = refused.hosts
+        self._state.permissions.temporary_hosts = refused.hosts
         try:
             return await replace(execution, context=context).run()
         finally:
-            self._state.temporary_hosts = ()
+            self._state.permissions.temporary_hosts = ()
 
     async def _confirm_acting_files(
         self, execution: _Execution, outcome: ToolOutcome
@@ -408,13 +415,13 @@ class Calls:
         """
         paths = ", ".join(entry.path for entry in outcome.made)
         answer = await self._ask(
-            events.ApprovalRequested(
+            ApprovalRequested(
                 call_id=execution.call.call_id,
                 name=execution.call.name,
                 title=CREATED.format(title=execution.title, paths=paths),
             )
         )
-        record = self._state.sandbox.acting
+        record = self._state.permissions.sandbox.acting
         is_kept = answer.answer != "deny"
         await asyncio.to_thread(record.settle, outcome.made, are_kept=is_kept)
         if is_kept:
@@ -433,7 +440,7 @@ class Calls:
         text = f"{outcome.text.rstrip()}\n{remark}\n"
         return replace(outcome, text=text, is_error=True, brief="put aside ✗")
 
-    async def _ask(self, question: events.ApprovalRequested) -> operations.Approve:
+    async def _ask(self, question: ApprovalRequested) -> Approve:
         """Ask about a call, and grant rules if the user allows similar calls from now on."""
         answer = await self._answer_to(question)
         is_always = answer.answer in ("always", "project")
@@ -441,19 +448,18 @@ class Calls:
             rules = [question.rules[answer.nth]]
             if answer.nth == 0:
                 rules += question.also  # the user saw only those of the first rule
-            add_rule = grant if answer.answer == "always" else grant_in_project
+            permissions = self._state.permissions
+            add_rule = permissions.grant
+            if answer.answer == "project":
+                add_rule = permissions.grant_in_project
             for rule in rules:
-                await add_rule(self._state, rule)
+                await add_rule(rule)
         return answer
 
-    async def _answer_to(
-        self, question: events.ApprovalRequested
-    ) -> operations.Approve:
-        emit = self._state.emit
+    async def _answer_to(self, question: ApprovalRequested) -> Approve:
+        emit = self._state.events.emit
         call_id = question.call_id
-        future: asyncio.Future[operations.Approve] = (
-            asyncio.get_running_loop().create_future()
-        )
+        future: asyncio.Future[Approve] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = future
         emit(question)
         allowed = False
@@ -462,7 +468,7 @@ class Calls:
             allowed = answer.answer != "deny"
         finally:
             del self._waiting[call_id]
-            emit(events.ApprovalResolved(call_id=call_id, allowed=allowed))
+            emit(ApprovalResolved(call_id=call_id, allowed=allowed))
         return answer
 
     def _project_rules(self) -> frozenset[Rule]:
@@ -470,14 +476,14 @@ class Calls:
 
         Warns once if the rules file cannot be used.
         """
-        rules, fault = self._state.project.rules_and_fault()
+        rules, fault = self._state.permissions.project.rules_and_fault()
         if fault and fault != self._reported_fault:
-            self._state.warn(fault)
+            self._state.events.warn(fault)
         self._reported_fault = fault
         return rules
 
 
-def _declined(answer: operations.Approve) -> ToolOutcome:
+def _declined(answer: Approve) -> ToolOutcome:
     """Return the result of a declined call, with the user's reason."""
     if answer.no_one_to_ask:
         return ToolOutcome(NO_APPROVAL, True, "no one to ask ✗")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 
 from foldline.agent.session.commands import compacts_before_switch, take_over
 from foldline.agent.session.state import AgentState
@@ -31,10 +30,9 @@ class Fallbacks:
     A switch lasts until the user runs /model.
     """
 
-    def __init__(self, state: AgentState, connect: Callable[[str], LLM]) -> None:
+    def __init__(self, state: AgentState) -> None:
         self._state = state
-        self._connect = connect
-        self._names = deque(state.fallback)
+        self._names = deque(state.models.fallback)
 
     async def take(self, failure: LLMError) -> bool:
         """Switch to the next model, if the user agrees.
@@ -48,11 +46,11 @@ class Fallbacks:
             name = self._names.popleft()
             try:
                 llm = await asyncio.to_thread(
-                    self._connect, name
+                    self._state.models.connect, name
                 )  # may run a command to get the key
                 result = await self._switch_to(llm, name, failure)
             except FoldlineError as error:
-                self._state.warn(CANNOT_TAKE_OVER.format(name=name, error=error))
+                self._state.events.warn(CANNOT_TAKE_OVER, name=name, error=error)
                 continue
             if result is not None:
                 return result
@@ -68,7 +66,7 @@ class Fallbacks:
             FoldlineError: the model cannot take over.
         """
         is_handed_over = False
-        failed = self._state.llm.info
+        failed = self._state.models.llm.info
         try:
             info = (
                 await llm.prepare()
@@ -91,11 +89,13 @@ class Fallbacks:
         """
         state = self._state
         remark = ""
-        if compacts_before_switch(state, info.window, info.max_output, info.id):
+        if compacts_before_switch(
+            state.compaction, info.window, info.max_output, info.id
+        ):
             remark = COMPACTING.format(window=info.window)
-        choices = (state.parent or state).choices
+        choices = (state.parent or state).permissions.choices
         if not choices.interactive:
-            state.warn(CONTINUING.format(error=failure, name=name, remark=remark))
+            state.events.warn(CONTINUING, error=failure, name=name, remark=remark)
             return True
         title = str(failure)
         alternative = ESC_STOPS

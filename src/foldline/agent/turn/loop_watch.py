@@ -4,7 +4,10 @@ import hashlib
 from collections.abc import Sequence
 from itertools import islice
 
-from foldline.agent.session.state import AgentState
+from foldline.agent.permissions.approvals import Choices
+from foldline.agent.session.limits import Bounds
+from foldline.agent.session.toolset import Toolset
+from foldline.history import Session
 from foldline.protocol import (
     AssistantMessage,
     DeveloperMessage,
@@ -36,11 +39,14 @@ A model may, for example, repeat `read`, `edit` and a test.
 class LoopWatch:
     """Detects cycles of up to three steps with the same calls and the same results."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Toolset, bounds: Bounds, choices: Choices) -> None:
+        self._tools = tools
+        self._bounds = bounds
+        self._choices = choices
         self._steps: list[bytes] = []
         """Fingerprints of the steps since the user was last asked."""
 
-    async def after_step(self, state: AgentState, answer: AssistantMessage) -> None:
+    async def after_step(self, answer: AssistantMessage) -> None:
         """Ask the user how to continue if a step completes a loop.
 
         Without a user, stop the turn.
@@ -48,10 +54,10 @@ class LoopWatch:
         Raises:
             LimitReached: the turn is stopped.
         """
-        times = state.bounds.limits.equal_steps
+        times = self._bounds.limits.equal_steps
         if times < 2:
             return
-        self._steps.append(_fingerprint(answer, _results(state, answer)))
+        self._steps.append(_fingerprint(answer, _results(self._tools.session, answer)))
         length = _cycle_length(self._steps, times)
         if not length:
             return
@@ -60,32 +66,29 @@ class LoopWatch:
         if length > 1:
             steps = SAME_STEPS.format(length=length, names=names)
         repeats = REPEATS.format(steps=steps, times=times)
-        if not state.is_interactive:
-            state.bounds.stop_loop(STOPPED.format(repeats=repeats))
+        if not self._choices.interactive:
+            self._bounds.stop_loop(STOPPED.format(repeats=repeats))
         self._steps.clear()  # ask again only after the same number of steps
-        choice = await state.choices.ask(
+        choice = await self._choices.ask(
             f"The model {repeats}.",
             _OPTIONS,
-            "\n".join(f"{call.name} {_title(state, call)}" for call in answer.calls),
+            "\n".join(f"{call.name} {self._title(call)}" for call in answer.calls),
         )
         if choice.key == "t":
             text = f"You {repeats}. {LOOP_ADVICE}"
-            await state.session.append(DeveloperMessage(parts=text_parts(text)))
+            await self._tools.session.append(DeveloperMessage(parts=text_parts(text)))
         elif choice.key != "g":
-            state.bounds.stop_loop(STOPPED_BY_USER.format(repeats=repeats))
+            self._bounds.stop_loop(STOPPED_BY_USER.format(repeats=repeats))
+
+    def _title(self, call: ToolCallPart) -> str:
+        """Return a call's title, as shown in the transcript."""
+        tool = self._tools.named(call.name)
+        return "" if tool is None else with_signs(tool.title(call.parsed()))
 
 
-def _title(state: AgentState, call: ToolCallPart) -> str:
-    """Return a call's title, as shown in the transcript."""
-    for tool in state.tools:
-        if tool.spec.name == call.name:
-            return with_signs(tool.title(call.parsed()))
-    return ""
-
-
-def _results(state: AgentState, answer: AssistantMessage) -> list[ToolResultMessage]:
+def _results(session: Session, answer: AssistantMessage) -> list[ToolResultMessage]:
     """Return the results of the newest answer's calls, newest first."""
-    entries = reversed(state.session.entries)
+    entries = reversed(session.entries)
     results = (entry for entry in entries if isinstance(entry, ToolResultMessage))
     return list(islice(results, len(answer.calls)))
 

@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 
+from foldline.agent.session.context_budget import ContextBudget
+from foldline.agent.session.models import Models
 from foldline.agent.session.state import AgentState
+from foldline.agent.session.toolset import Toolset, tools_digest
 from foldline.llm import (
     Answer,
     Chunk,
@@ -32,16 +35,20 @@ from foldline.protocol import (
     ToolResultMessage,
     Usage,
     UserMessage,
-    events,
     text_parts,
+)
+from foldline.protocol.events import (
+    PromptReading,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    UsageReported,
 )
 from foldline.text.numbers import short_tokens
 from foldline.view.calls import early_end
 from foldline.view.items import ViewItem
 from foldline.view.tokens import image_tokens, message_tokens
 from foldline.view.usage_reading import UsageReading
-
-from .toolset import tools_digest
 
 TOO_MANY_BYTES = 413
 """HTTP status for a request with too many bytes.
@@ -106,71 +113,74 @@ async def send_request(state: AgentState) -> AssistantMessage:
     Raises:
         LLMError: the request failed. `ContextOverflow` if it was rejected as too long.
     """
-    messages = state.pairs.of(state.projection.view)
-    estimated = state.projection.meter.sent + state.tool_tokens
-    info = state.llm.info
-    state.emit(events.StepStarted(model=info.id, tokens=state.size()))
-    _warn_if_without_tools(state)
-    _warn_if_without_pictures(state)
-    _warn_if_dearer(state)
+    models = state.models
+    specs = state.tools.specs
+    size = state.budget.size()
+    messages = models.pairs.of(state.projection.view)
+    estimated = state.projection.meter.sent + state.tools.tokens
+    info = models.llm.info
+    state.events.emit(StepStarted(model=info.id, tokens=size))
+    _warn_if_without_tools(state.tools)
+    _warn_if_without_pictures(models)
+    _warn_if_dearer(state.budget)
     record = RequestRecord(
-        digest=state.digests.of(messages),
+        digest=models.digests.of(messages),
         model=info.id,
-        dialect=state.llm.dialect,
+        dialect=models.llm.dialect,
         after=state.projection.last_index,
         view_items=len(messages),
-        tools=tools_digest(state.specs),
+        tools=tools_digest(specs),
         estimated=estimated,
         left=state.session.now(),
         cache=info.cache,
     )
     request = Request(
         messages=messages,
-        tools=state.specs,
-        tokens=state.size(),
+        tools=specs,
+        tokens=size,
         session=state.session.id,
     )
-    running = _RunningRequest(state, record)
+    running = _RunningRequest(models, record)
     answer: AssistantMessage | None = None
     async with running.recorded_on_failure():
-        async with aclosing(state.llm.stream(request)) as chunks:
+        async with aclosing(models.llm.stream(request)) as chunks:
             async for chunk in chunks:
                 answer = await running.handle(chunk)
                 if answer is not None:
                     break
         if answer is None:
             raise LLMError(NO_END)
-    _warn_if_without_pictures(state)
-    estimated -= _unsent_picture_tokens(state)
+    _warn_if_without_pictures(models)
+    estimated -= _unsent_picture_tokens(models)
     running.update(estimated=estimated)
     if answer.usage is not None:
         usage = _corrected_usage(state, answer, estimated)
         answer = answer.model_copy(update={"usage": usage})
-    state.clear_refusal()  # the history now contains a request that was accepted
+    state.budget.clear_refusal()  # the history now contains a request that was accepted
     await running.close(
         answer,
         usage=answer.usage,
         stop_reason=answer.stop_reason,
     )
     if answer.usage is not None:
-        model = answer.model or state.model_id
-        state.emit(events.UsageReported(model=model, usage=answer.usage))
-    _warn_about_answer(state, answer)
+        model = answer.model or models.id
+        state.events.emit(UsageReported(model=model, usage=answer.usage))
+    _warn_about_answer(state.tools, answer)
     return answer
 
 
-def _warn_about_answer(state: AgentState, answer: AssistantMessage) -> None:
+def _warn_about_answer(tools: Toolset, answer: AssistantMessage) -> None:
     """Warn if an answer ended early, is empty, or contains a tool call written as text."""
-    ending = early_end(answer, state.window)
+    ending = early_end(answer, tools.models.window)
     if ending:
         sentence = WINDOW_ENDING if "window" in ending else ENDING
-        state.warn(answer.error or sentence.format(ending=ending))
+        tools.events.warn(answer.error or sentence.format(ending=ending))
     elif answer.calls:
         return
     elif not answer.text:
-        state.warn(EMPTY_ANSWER)
-    elif _is_written_call(answer.text, state.specs):
-        state.warn(WRITTEN_CALL)
+        tools.events.warn(EMPTY_ANSWER)
+    elif _is_written_call(answer.text, tools.specs):
+        tools.events.warn(WRITTEN_CALL)
 
 
 def _is_written_call(text: str, specs: Sequence[ToolSpec]) -> bool:
@@ -189,8 +199,8 @@ class _RunningRequest:
     It emits the answer, and keeps the text in case the connection breaks.
     """
 
-    def __init__(self, state: AgentState, record: RequestRecord) -> None:
-        self._state = state
+    def __init__(self, models: Models, record: RequestRecord) -> None:
+        self._models = models
         self._record = record
         self._text: list[str] = []
 
@@ -202,17 +212,17 @@ class _RunningRequest:
         match chunk:
             case TextChunk():
                 self._text.append(chunk.text)
-                self._state.emit(events.TextDelta(text=chunk.text))
+                self._models.events.emit(TextDelta(text=chunk.text))
             case ThinkingChunk():
-                self._state.emit(events.ThinkingDelta(text=chunk.text))
+                self._models.events.emit(ThinkingDelta(text=chunk.text))
             case ReadingChunk():
-                self._state.emit(
-                    events.PromptReading(read=chunk.read, total=chunk.total)
+                self._models.events.emit(
+                    PromptReading(read=chunk.read, total=chunk.total)
                 )
             case RetryChunk():
                 self._text.clear()
                 await self._record_retry(chunk)
-                self._state.emit(chunk.event)
+                self._models.events.emit(chunk.event)
             case Answer():
                 return chunk.message
             case _:
@@ -259,8 +269,8 @@ class _RunningRequest:
                 usage=partial.usage,
                 said=text or None,
             )
-            self.update(after=self._state.projection.last_index)
-        self.update(left=self._state.session.now() + timedelta(seconds=retry.seconds))
+            self.update(after=self._models.session.projection.last_index)
+        self.update(left=self._models.session.now() + timedelta(seconds=retry.seconds))
 
     def update(self, **fields: object) -> None:
         """Change fields of the request's record."""
@@ -273,7 +283,7 @@ class _RunningRequest:
             return None
         return AssistantMessage.model_validate(
             {
-                "model": self._state.model_id,
+                "model": self._models.id,
                 "stop_reason": reason,
                 "parts": text_parts(text),
             }
@@ -285,72 +295,67 @@ class _RunningRequest:
         The record contains the window that the server reported, so that the window is known at the next
         start.
         """
-        info = self._state.llm.info
+        info = self._models.llm.info
         if info.window_from == "server":
             fields.setdefault("window", info.window)
         record = self._record.model_copy(update=fields)
         if answer is None or not answer.parts:
-            await self._state.session.append(record, durable=True)
+            await self._models.session.append(record, durable=True)
         else:
-            await self._state.session.append(answer, record, durable=not answer.calls)
+            await self._models.session.append(answer, record, durable=not answer.calls)
 
 
-def _warn_if_without_tools(state: AgentState) -> None:
+def _warn_if_without_tools(tools: Toolset) -> None:
     """Warn once per model if it cannot call tools."""
-    info = state.llm.info
-    if info.tools or not state.tools or info.id in state.warned_models:
-        return
-    state.warned_models.add(info.id)
-    state.warn(NO_TOOLS.format(model=info.id))
+    info = tools.models.llm.info
+    if not info.tools and tools.all:
+        tools.models.warn_once(NO_TOOLS.format(model=info.id))
 
 
-def _warn_if_without_pictures(state: AgentState) -> None:
+def _warn_if_without_pictures(models: Models) -> None:
     """Warn if the model does not accept images.
 
     Warns once per model, and again for each new image from the user.
     """
-    info = state.llm.info
+    info = models.llm.info
     if info.pictures:
         return
-    items = [item for item in state.projection.view if _picture_bytes(item)]
+    items = [item for item in models.session.projection.view if _picture_bytes(item)]
     if not items:
         return
     own = [item.index for item in items if isinstance(item.message, UserMessage)]
-    warned_until = state.picture_warnings.get(info.id)
+    warned_until = models.picture_warnings.get(info.id)
     if warned_until is not None and max(own, default=NEW) <= warned_until:
         return
-    state.picture_warnings[info.id] = items[-1].index
+    models.picture_warnings[info.id] = items[-1].index
     count = sum(len(_pictures(item)) for item in items)
     yours = YOUR_IMAGE.format(index=own[-1]) if own else ""
-    state.warn(NO_IMAGES.format(model=info.id, count=count, yours=yours))
+    models.events.warn(NO_IMAGES, model=info.id, count=count, yours=yours)
 
 
-def _unsent_picture_tokens(state: AgentState) -> int:
+def _unsent_picture_tokens(models: Models) -> int:
     """Estimate the size of images that were not sent, in tokens."""
-    if state.llm.info.pictures:
+    if models.llm.info.pictures:
         return 0
     return sum(
         image_tokens(picture)
-        for item in state.projection.view
+        for item in models.session.projection.view
         for picture in _pictures(item)
     )
 
 
-def _warn_if_dearer(state: AgentState) -> None:
+def _warn_if_dearer(budget: ContextBudget) -> None:
     """Warn if this request is the first one above a price tier."""
-    price = price_of(state.model_id)
+    price = price_of(budget.models.id)
     if price is None or price.long is None:
         return
     tier = price.long
-    previous = (
-        state.projection.meter.requests[-1].tokens
-        if state.projection.meter.records_requests
-        else 0
-    )
-    if previous <= tier.above < state.size():
+    meter = budget.projection.meter
+    previous = meter.requests[-1].tokens if meter.records_requests else 0
+    if previous <= tier.above < budget.size():
         times = "twice" if tier.input == 2 else f"{tier.input:g} times"
         tokens = short_tokens(tier.above)
-        state.warn(CROSSES_TIER.format(tokens=tokens, times=times))
+        budget.models.events.warn(CROSSES_TIER, tokens=tokens, times=times)
 
 
 def _corrected_usage(
@@ -366,9 +371,9 @@ def _corrected_usage(
     Args:
         estimated: estimated size of the request, in tokens before calibration.
     """
-    model = state.model_id
+    model = state.models.id
     usage = answer.usage or Usage()
-    is_apart = state.llm.dialect == MESSAGES
+    is_apart = state.models.llm.dialect == MESSAGES
     in_cache = usage.cached + usage.written if is_apart else usage.cached
     reading = state.projection.meter.read_usage(
         model,
@@ -378,10 +383,10 @@ def _corrected_usage(
         apart=is_apart,
     )
     if reading.outcome == "missing":
-        output = usage.output or round(message_tokens(answer) * state.scale)
+        output = usage.output or round(message_tokens(answer) * state.budget.scale)
         return usage.model_copy(
             update={
-                "input": state.size(),
+                "input": state.budget.size(),
                 "output": output,
                 "source": "estimated",
             }
@@ -399,16 +404,13 @@ def _warn_if_truncated(
     estimated: int,
 ) -> None:
     """Warn once per model if its server truncates requests."""
-    model = state.model_id
-    window = state.window
-    if model in state.warned_models:
-        return
+    window = state.models.window
     if silent_overflow(reading.input, window):
         text = OVER_WINDOW.format(
             counted=reading.input,
             window=window,
             may_be_cut=MAY_BE_CUT,
-            next=TRUNCATED_NEXT if state.mode == "auto" else "",
+            next=TRUNCATED_NEXT if state.compaction.mode == "auto" else "",
         )
     elif reading.outcome == "cut":
         text = COUNTED_LESS.format(
@@ -416,8 +418,7 @@ def _warn_if_truncated(
         )
     else:
         return
-    state.warned_models.add(model)
-    state.warn(text)
+    state.models.warn_once(text)
 
 
 def may_be_too_long(failure: LLMError, size: int, window: int) -> bool:
@@ -441,28 +442,28 @@ async def hide_refused_picture(state: AgentState, failure: LLMError) -> bool:
     Returns:
         Whether an image was hidden.
     """
-    if state.mode == "off" or not _is_about_pictures(failure, state.projection.view):
+    view = state.projection.view
+    if state.compaction.mode == "off" or not _is_about_pictures(failure, view):
         return False
     item = _largest(
         item
-        for item in state.projection.view
+        for item in view
         if isinstance(item.message, ToolResultMessage) and not item.pinned
     )
     if item is None:
         return False
-    recalls = None if state.can_recall else False
+    recalls = None if state.tools.can_recall else False
     edit = Edit(target=item.index, action="hide", recalls=recalls)
     await state.session.append(edit, durable=True)
-    state.warn(IMAGE_HIDDEN.format(index=item.index, size=_size(item)))
+    state.events.warn(IMAGE_HIDDEN, index=item.index, size=_size(item))
     return True
 
 
-def picture_advice(state: AgentState, failure: LLMError) -> str:
+def picture_advice(view: Sequence[ViewItem], failure: LLMError) -> str:
     """Return a message that says which image to drop.
 
     Returns an empty string if images are not the problem.
     """
-    view = state.projection.view
     if not _is_about_pictures(failure, view):
         return ""
     item = _largest(view)

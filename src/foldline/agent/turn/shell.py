@@ -6,7 +6,6 @@ They need no approval.
 import asyncio
 from contextlib import suppress
 
-from foldline.agent.permissions.approvals import SANDBOXED
 from foldline.agent.session.instructions import session_preamble
 from foldline.agent.session.state import AgentState
 from foldline.agent.tools import ToolContext
@@ -15,7 +14,8 @@ from foldline.agent.tools.bash import Output, ending_words, run_command
 from foldline.agent.tools.process import still_running
 from foldline.agent.tools.text import sendable
 from foldline.history.session import finished
-from foldline.protocol import Edit, Entry, FoldlineError, TextPart, UserMessage, events
+from foldline.protocol import Edit, Entry, FoldlineError, TextPart, UserMessage
+from foldline.protocol.events import ToolFinished, ToolStarted
 
 SHELL_CALL = "!"
 """The call id that events use for the running `!` command."""
@@ -44,9 +44,9 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
     Raises:
         FoldlineError: the command could not be started, or the working folder no longer exists.
     """
-    if trouble := state.folder.trouble:
+    if trouble := state.tools.folder.trouble:
         raise FoldlineError(trouble)
-    state.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
+    state.events.emit(ToolStarted(call_id=SHELL_CALL, name="!", title=command))
     context = await _context(state)
     output = Output(context.output, context.mask)
     is_cancelled = False
@@ -61,13 +61,11 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
         await finished(_append(state, command, output, note, context, aside=aside))
     except asyncio.CancelledError:
         is_cancelled = True
-    state.emit(
-        events.ToolFinished(
-            call_id=SHELL_CALL, name="!", is_error=is_cancelled, brief=note
-        )
+    state.events.emit(
+        ToolFinished(call_id=SHELL_CALL, name="!", is_error=is_cancelled, brief=note)
     )
     if is_cancelled:
-        await state.check_sandbox_after_cancel()
+        await state.permissions.check_after_cancel()
         raise asyncio.CancelledError
 
 
@@ -119,10 +117,7 @@ async def _context(state: AgentState) -> ToolContext:
     with suppress(
         FoldlineError
     ):  # A window that is too small is reported by the next turn.
-        room = max(_LEAST_OUTPUT, min(_MOST_OUTPUT, state.room_for_results()))
-    context = state.tool_context(SHELL_CALL, room)
-    if state.policy.mode in SANDBOXED:
-        engine = await state.sandbox_engine()
-        if engine.name:
-            context.box = state.sandbox
+        room = max(_LEAST_OUTPUT, min(_MOST_OUTPUT, state.budget.room_for_results()))
+    context = state.tools.context(SHELL_CALL, room)
+    context.box = await state.permissions.command_sandbox()
     return context

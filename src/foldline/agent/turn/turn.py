@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from foldline.agent.session.auto_compact import AutoCompact, auto_compact_blocker
-from foldline.agent.session.hook_runs import HOOK_SAYS, fire, refresh_hooks
+from foldline.agent.session.auto_compact import AutoCompact
+from foldline.agent.session.event_stream import record_failure
+from foldline.agent.session.file_records import record_others_changes
+from foldline.agent.session.hook_runs import HOOK_SAYS
 from foldline.agent.session.instructions import (
     ending_notice,
     job_notice,
@@ -13,7 +15,7 @@ from foldline.agent.session.instructions import (
     session_preamble,
     skill_news,
 )
-from foldline.agent.session.rewind import deliver, record_others_changes
+from foldline.agent.session.rewind import deliver
 from foldline.agent.session.skill_loading import opened_prompt
 from foldline.agent.session.state import AgentState
 from foldline.agent.session.trust_question import ask_trust
@@ -37,7 +39,7 @@ from foldline.view.tokens import message_tokens
 from .calls import Calls
 from .fallback import Fallbacks
 from .loop_watch import LoopWatch
-from .reminders import reminders
+from .reminders import Reminders
 from .request import (
     TOO_MANY_BYTES,
     hide_refused_picture,
@@ -45,7 +47,6 @@ from .request import (
     picture_advice,
     send_request,
 )
-from .toolset import take_tools, wait_for_servers
 
 MADE_SMALLER = "{failure} The request may be too long. It will be sent once more after a compaction."
 NO_SMALLER = (
@@ -71,12 +72,15 @@ class Turn:
     The history contains the whole turn, even if it is cancelled or fails.
     """
 
-    def __init__(self, state: AgentState, calls: Calls, fallbacks: Fallbacks) -> None:
+    def __init__(self, state: AgentState, calls: Calls, reminders: Reminders) -> None:
         self._state = state
-        self._fallbacks = fallbacks
         self._calls = calls
-        self._compaction = AutoCompact(state)
-        self._loop = LoopWatch()
+        self._reminders = reminders
+        self._fallbacks = Fallbacks(state)
+        self._compaction = AutoCompact(state.compaction)
+        self._loop = LoopWatch(
+            state.tools, state.budget.bounds, state.permissions.choices
+        )
         self._steps = 0
         """Number of requests so far, except those for summaries."""
         self._summaries_before = 0
@@ -102,7 +106,7 @@ class Turn:
         Raises:
             FoldlineError: the turn failed, or reached a limit.
         """
-        bounds = self._state.bounds
+        bounds = self._state.budget.bounds
         limits = bounds.limits
         if max_steps is not None:
             bounds.limits = replace(limits, turn_steps=max_steps)
@@ -113,17 +117,19 @@ class Turn:
 
     async def _run(self, parts: Sequence[Part] | None) -> AssistantMessage | None:
         state = self._state
-        state.ends_with_plan = False
-        await state.bounds.begin_turn(state.session, state.model_id, state.warn)
+        state.tools.ends_with_plan = False
+        await state.budget.bounds.begin_turn(
+            state.session, state.models.id, state.events.warn
+        )
         if parts is None:
             await self._reopen()
         elif not await self._open(UserMessage(parts=tuple(parts))):
             return None
-        self._summaries_before = state.bounds.summaries
+        self._summaries_before = state.budget.bounds.summaries
         try:
             return await self._answer()
         except FoldlineError as failure:
-            await state.record_failure(failure)
+            await record_failure(state.session, failure)
             raise
 
     # --- steps -----------------------------------------------------------------------------------
@@ -131,7 +137,7 @@ class Turn:
     async def _answer(self) -> AssistantMessage:
         while True:
             answer = await self.step()
-            is_final = not answer.calls or self._state.ends_with_plan
+            is_final = not answer.calls or self._state.tools.ends_with_plan
             if is_final and not await self._hook_continues():
                 return answer
 
@@ -151,12 +157,12 @@ class Turn:
         """Run the tool calls in an answer, and return the answer."""
         if not answer.calls:
             return answer
-        ending = early_end(answer, self._state.window)
+        ending = early_end(answer, self._state.models.window)
         if ending:
             await self._calls.refuse(answer, ending)
         else:
             await self._calls.run(answer.calls)
-        await self._loop.after_step(self._state, answer)
+        await self._loop.after_step(answer)
         await self._deliver_dmail()
         return answer
 
@@ -175,12 +181,13 @@ class Turn:
 
     async def _mark_step(self) -> None:
         state = self._state
-        await record_others_changes(state)
+        await record_others_changes(state.tools)
         checkpoint = Checkpoint(
             id=state.projection.next_checkpoint_id,
-            shown=state.mailbox is not None,  # the model may return to this checkpoint
+            shown=state.tools.mailbox
+            is not None,  # the model may return to this checkpoint
         )
-        await state.session.append(*reminders(state), checkpoint)
+        await state.session.append(*self._reminders.due(), checkpoint)
         self._compaction.draft_next()  # not earlier: the checkpoint may change the last item
 
     async def _send(self) -> AssistantMessage:
@@ -191,7 +198,7 @@ class Turn:
         state = self._state
         was_made_smaller = False
         while True:
-            size = state.size()
+            size = state.budget.size()
             try:
                 return await send_request(state)
             except ContextOverflow as overflow:
@@ -201,17 +208,17 @@ class Turn:
                 if await hide_refused_picture(state, failure):
                     continue
                 if not was_made_smaller and may_be_too_long(
-                    failure, size, state.window
+                    failure, size, state.models.window
                 ):
                     was_made_smaller = True
-                    state.warn(MADE_SMALLER.format(failure=failure))
+                    state.events.warn(MADE_SMALLER, failure=failure)
                     if await self._compaction.after_overflow():
                         continue
                 if await self._fallbacks.take(failure):
                     await self._drop_broken_answer()
                     continue
-                if advice := picture_advice(state, failure):
-                    state.warn(advice)
+                if advice := picture_advice(state.projection.view, failure):
+                    state.events.warn(advice)
                 raise
 
     async def _make_smaller(self, overflow: ContextOverflow, size: int) -> None:
@@ -225,13 +232,13 @@ class Turn:
         """
         state = self._state
         if overflow.status != TOO_MANY_BYTES:
-            state.record_refusal(min(size, overflow.window or size))
+            state.budget.record_refusal(min(size, overflow.window or size))
         if await self._compaction.after_overflow():
             return
-        blocker = auto_compact_blocker(state)
+        blocker = state.compaction.blocker
         if blocker is None and overflow.window is None:
-            state.clear_refusal()
-        if advice := picture_advice(state, overflow):
+            state.budget.clear_refusal()
+        if advice := picture_advice(state.projection.view, overflow):
             raise FoldlineError(f"{overflow} {advice}") from overflow
         raise FoldlineError(
             NO_SMALLER,
@@ -246,17 +253,17 @@ class Turn:
         Requests for summaries count as well, because a model that repeats a call forever causes one in nearly
         every step.
         """
-        summaries = self._state.bounds.summaries - self._summaries_before
+        summaries = self._state.budget.bounds.summaries - self._summaries_before
         steps = self._steps + summaries if self._steps else 0
-        self._state.bounds.check(steps, summaries)
+        self._state.budget.bounds.check(steps, summaries)
 
     async def _deliver_dmail(self) -> None:
         """Rewind if the model has sent a D-Mail."""
-        if self._state.mailbox is None:
+        if self._state.tools.mailbox is None:
             return
-        dmail = self._state.mailbox.take()
+        dmail = self._state.tools.mailbox.take()
         if dmail is not None:
-            await deliver(self._state, dmail)
+            await deliver(self._state.tools, dmail)
 
     # --- beginning -------------------------------------------------------------------------------
 
@@ -268,16 +275,15 @@ class Turn:
         """
         state = self._state
         state.unsent = ""
-        await ask_trust(state)
+        await ask_trust(state.permissions)
         refusal = await self._run_prompt_hooks(prompt)
         if refusal:
             state.unsent = HOOK_REFUSED.format(reason=refusal)
             return False
-        await wait_for_servers(
-            state
-        )  # the prompt may use the servers' prompts or resources
+        # The prompt may use the servers' prompts or resources.
+        await state.tools.wait_for_servers()
         prompt = await opened_prompt(state, prompt)
-        await take_tools(state)
+        await state.tools.take()
         try:
             state.unsent = await self._compaction.before_prompt(prompt)
         except asyncio.CancelledError:
@@ -295,25 +301,25 @@ class Turn:
         await self._settle()
         opening: Sequence[BaseMessage]
         if state.projection.view:
-            opening = [*moved_notice(state.session), *skill_news(state)]
-            state.check_window(state.projection.tally.estimate(FIXED))
+            opening = [*moved_notice(state.session), *skill_news(state.tools)]
+            state.budget.check_window(state.projection.tally.estimate(FIXED))
         else:
             opening = await session_preamble(state)
-            state.check_window(sum(map(message_tokens, opening)))
-        await record_others_changes(state)
+            state.budget.check_window(sum(map(message_tokens, opening)))
+        await record_others_changes(state.tools)
         await state.session.append(
             *opening,
             Checkpoint(id=state.projection.next_checkpoint_id),
-            *ending_notice(state),
-            *job_notice(state.jobs),
-            *(state.start_messages or ()),
+            *ending_notice(state.models),
+            *job_notice(state.tools.jobs),
+            *(state.hooks.start_messages or ()),
             *self._hook_messages,
-            *reminders(state),
+            *self._reminders.due(),
             prompt,
             durable=True,
         )
-        if state.start_messages:
-            state.start_messages = []
+        if state.hooks.start_messages:
+            state.hooks.start_messages = []
 
     async def _reopen(self) -> None:
         """Prepare to send the failed request again."""
@@ -321,7 +327,7 @@ class Turn:
         if unanswered(state.projection) is None:
             raise FoldlineError(NOTHING_TO_RETRY)
         await self._settle()
-        await take_tools(state)
+        await state.tools.take()
         await self._drop_broken_answer()
 
     async def _drop_broken_answer(self) -> None:
@@ -337,9 +343,9 @@ class Turn:
 
         The D-Mail would otherwise rewind this turn.
         """
-        await self._state.known_files.settled()
-        if self._state.mailbox is not None:
-            self._state.mailbox.take()
+        await self._state.tools.known_files.settled()
+        if self._state.tools.mailbox is not None:
+            self._state.tools.mailbox.take()
 
     # --- hooks -----------------------------------------------------------------------------------
 
@@ -354,13 +360,15 @@ class Turn:
         state = self._state
         if state.parent is not None:
             return ""  # a subagent's prompt was written by the model
-        await refresh_hooks(state)
-        if state.start_messages is None:
-            state.start_messages = []
+        await state.hooks.refresh()
+        if state.hooks.start_messages is None:
+            state.hooks.start_messages = []
             source = "resume" if state.projection.view else "startup"
-            outcome = await fire(state, "SessionStart", {"source": source}, [source])
-            state.start_messages = outcome.messages
-        outcome = await fire(state, "UserPromptSubmit", {"prompt": prompt.text})
+            outcome = await state.hooks.fire(
+                "SessionStart", {"source": source}, [source]
+            )
+            state.hooks.start_messages = outcome.messages
+        outcome = await state.hooks.fire("UserPromptSubmit", {"prompt": prompt.text})
         self._hook_messages = outcome.messages
         return outcome.refused
 
@@ -373,8 +381,8 @@ class Turn:
             Whether the turn continues.
         """
         event = "Stop" if self._state.parent is None else "SubagentStop"
-        outcome = await fire(
-            self._state, event, {"stop_hook_active": self._continuations > 0}
+        outcome = await self._state.hooks.fire(
+            event, {"stop_hook_active": self._continuations > 0}
         )
         if not outcome.refused or self._continuations >= _MOST_CONTINUATIONS:
             return False

@@ -92,7 +92,7 @@ class UpdateFeed:
                     updated_at=meta.updated_at.isoformat(),
                 )
             )
-        self._send_usage(self._agent.state.size())
+        self._send_usage(self._agent.state.budget.size())
         options = schema.ConfigOptionUpdate(
             session_update="config_option_update",
             config_options=config_options(self._agent, self.models),
@@ -216,7 +216,7 @@ class UpdateFeed:
 
     def _send_usage(self, used: int) -> None:
         cost = schema.Cost(amount=round(self._spent.cost, 6), currency="USD")
-        size = self._agent.state.window
+        size = self._agent.state.models.window
         self.post(
             schema.UsageUpdate(
                 session_update="usage_update", used=used, size=size, cost=cost

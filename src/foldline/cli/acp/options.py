@@ -29,7 +29,7 @@ def modes(agent: Agent) -> schema.SessionModeState:
         for mode in get_args(ApprovalMode)
     ]
     return schema.SessionModeState(
-        current_mode_id=agent.state.policy.mode, available_modes=available
+        current_mode_id=agent.state.permissions.policy.mode, available_modes=available
     )
 
 
@@ -39,9 +39,14 @@ def config_options(agent: Agent, models: Sequence[str]) -> Options:
     Args:
         models: the models that the provider lists.
     """
-    model = agent.state.llm.info.id
+    model = agent.state.models.llm.info.id
     options = [
-        _select("mode", "Permissions", agent.state.policy.mode, get_args(ApprovalMode))
+        _select(
+            "mode",
+            "Permissions",
+            agent.state.permissions.policy.mode,
+            get_args(ApprovalMode),
+        )
     ]
     if model:
         options.append(
@@ -81,7 +86,7 @@ async def listed_models(agent: Agent) -> tuple[str, ...]:
 
     Returns an empty tuple if the provider cannot list them.
     """
-    if agent.settings is None or agent.state.llm.info.provider in ("", None):
+    if agent.settings is None or agent.state.models.llm.info.provider in ("", None):
         return ()
     with suppress(FoldlineError):
         provider = provider_in_force(agent.settings, os.environ)

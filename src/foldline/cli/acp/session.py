@@ -70,7 +70,8 @@ class EditorSession:
         self._id = id
         self._has_forms = has_forms
         self._state = ChatState(
-            model=agent.state.llm.info.id, edits=agent.state.policy.mode
+            model=agent.state.models.llm.info.id,
+            edits=agent.state.permissions.policy.mode,
         )
         self._runner = Runner(agent, self._on_event, self._keep_unsent, self._parts_of)
         self._parts: dict[str, tuple[Part, ...]] = {}
@@ -94,7 +95,7 @@ class EditorSession:
         """The commands that were sent to the client last."""
         self._background: set[asyncio.Task[None]] = set()
         agent.executor.subscribe(self._on_event)
-        agent.state.choices.is_read = False
+        agent.state.permissions.choices.is_read = False
 
     def start(self) -> None:
         """Start the agent, and send the client its commands and models.
@@ -102,7 +103,7 @@ class EditorSession:
         The client must already know the session's id.
         """
         self.agent.start()
-        self._run_in_background(ask_trust(self.agent.state))
+        self._run_in_background(ask_trust(self.agent.state.permissions))
         self._run_in_background(self._send_commands())
         self._run_in_background(self._list_models())
 
@@ -141,14 +142,14 @@ class EditorSession:
             for command in COMMANDS
             if command.slash and command.id in self._handlers
         ]
-        own = map(own_command, self.agent.state.catalogue.by_name.values())
+        own = map(own_command, self.agent.state.tools.catalogue.by_name.values())
         commands = [*map(_available, (*built_in, *own))]
         if commands != self._sent_commands:
             self._sent_commands = commands
             self.feed.post(helpers.update_available_commands(commands))
 
     async def _list_models(self) -> None:
-        await self.agent.state.learn_window()
+        await self.agent.state.models.learn_window()
         self.feed.models = await listed_models(self.agent)
         self.feed.send_figures()
 
@@ -183,7 +184,7 @@ class EditorSession:
 
     async def _run(self, text: str, parts: tuple[Part, ...]) -> None:
         match (
-            parse_input(text, self.agent.state.catalogue.by_name)
+            parse_input(text, self.agent.state.tools.catalogue.by_name)
             if text.startswith("/")
             else None
         ):
@@ -233,7 +234,7 @@ class EditorSession:
             return "end_turn"
         if end.outcome == "cancelled":
             return "cancelled"
-        if end.error and self.agent.state.bounds.reached:
+        if end.error and self.agent.state.budget.bounds.reached:
             self.feed.say(end.error)
             return "max_turn_requests"
         if end.error or self._unsent:

@@ -54,7 +54,7 @@ def plain_chat(
     title = session.meta().title
     entries = entries_of(len(session.entries))
     description = f"session {ref}, “{title}”, {entries}" if title else "a new session"
-    model = agent.state.llm.info.id
+    model = agent.state.models.llm.info.id
     terminal.line(GREETING.format(session=description, model=model))
     if is_first_start(settings, os.environ, data_home()):
         terminal.line(NO_MODEL)

@@ -124,7 +124,7 @@ class PlainChat:
         self._unsent_prompt = ""
         if text.startswith("/"):
             await look_around(self._agent.state)
-        match parse_input(text, self._agent.state.catalogue.by_name):
+        match parse_input(text, self._agent.state.tools.catalogue.by_name):
             case SlashCall(command, _) if command.id == "quit":
                 return False
             case SlashCall(command, argument):

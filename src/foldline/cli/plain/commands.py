@@ -127,7 +127,7 @@ def _model(runner: Runner, name: str) -> Iterator[str]:
     if name:
         runner.submit(operations.SwitchModel(model=name))
     else:
-        yield MODEL.format(model=runner.agent.state.llm.info.id)
+        yield MODEL.format(model=runner.agent.state.models.llm.info.id)
 
 
 def _effort(runner: Runner, effort: str) -> Iterator[str]:
@@ -137,7 +137,11 @@ def _effort(runner: Runner, effort: str) -> Iterator[str]:
         yield NO_SETTINGS
     elif effort:
         agent.settings = change(
-            settings, agent.state.cwd, os.environ, "effort", effort.strip().lower()
+            settings,
+            agent.state.cwd,
+            os.environ,
+            "effort",
+            effort.strip().lower(),
         )
         use_request_options(agent.state, agent.settings)
     else:
@@ -165,9 +169,9 @@ def _context(runner: Runner, _: str) -> Iterator[str]:
 
 async def _approvals(runner: Runner, argument: str) -> Lines:
     state = runner.agent.state
-    policy = state.policy
+    policy = state.permissions.policy
     if argument == "trust":
-        files = await agree_to_left_aside(state)
+        files = await agree_to_left_aside(state.permissions)
         return [APPROVED.format(files=files) if files else NOTHING_TO_APPROVE]
     mode = next((mode for mode in get_args(ApprovalMode) if mode == argument), None)
     if mode is not None:
@@ -181,7 +185,7 @@ async def _approvals(runner: Runner, argument: str) -> Lines:
         ),
         *(
             f"Allowed in this project: {rule_words(kept.rule)}."
-            for kept in state.project.entries()
+            for kept in state.permissions.project.entries()
         ),
     ]
 
@@ -208,7 +212,9 @@ def _skill(runner: Runner, argument: str) -> Iterator[str]:
     if argument:
         runner.submit(operations.LoadSkill(asked=argument))
         return
-    rows = [f"/skill {name}: {note}." for name, note in skill_rows(runner.agent.state)]
+    rows = [
+        f"/skill {name}: {note}." for name, note in skill_rows(runner.agent.state.tools)
+    ]
     yield from rows or [NO_SKILLS]
 
 
@@ -224,7 +230,7 @@ async def _rename(runner: Runner, title: str) -> Lines:
 
 async def _diff(runner: Runner, _: str) -> Lines:
     lines: list[str] = []
-    for file in await diffs_since(runner.agent.state):
+    for file in await diffs_since(runner.agent.state.tools):
         text = file.diff.rstrip("\n") or f"{file.path}: {file.why}"
         lines += map(nothing_hidden, text.split("\n"))
     return lines or [NO_CHANGES]

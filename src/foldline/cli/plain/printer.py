@@ -66,7 +66,8 @@ class PlainPrinter:
         A notice is printed only once, even if an operation and its task both send it.
         """
         self.state = ChatState(
-            model=agent.state.llm.info.id, edits=agent.state.policy.mode
+            model=agent.state.models.llm.info.id,
+            edits=agent.state.permissions.policy.mode,
         )
         self.failed = False
         """Whether the last operation failed."""

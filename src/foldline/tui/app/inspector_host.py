@@ -201,7 +201,7 @@ class InspectorHost:
 
         panels = InspectorPanels(
             self._agent.session.projection,
-            overhead=self._agent.state.overhead,
+            overhead=self._agent.state.budget.overhead,
             window=self._state.room.window,
             cwd=self._agent.session.cwd,
             live=True,
@@ -210,7 +210,7 @@ class InspectorHost:
             open_child=self.open_child,
             use_now=self._use,
         )
-        price = price_of(self._agent.state.llm.info.id)
+        price = price_of(self._agent.state.models.llm.info.id)
         panels.set_price(None if price is None else price.input / 1_000_000)
         return panels
 

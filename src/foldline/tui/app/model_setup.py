@@ -104,13 +104,13 @@ class ModelSetup:
         def compacts_first(offer: "ListedModel") -> bool:
             window = settings.window_of(offer.id) or offer.window
             return window is not None and compacts_before_switch(
-                agent_state, window, offer.max_output, offer.id
+                agent_state.compaction, window, offer.max_output, offer.id
             )
 
         try:
             settings = load_settings(agent_state.cwd, os.environ)
             servers = KnownServers(settings, os.environ, compacts_first)
-            current, deaf_until = servers.in_use(agent_state.llm), 0.0
+            current, deaf_until = servers.in_use(agent_state.models.llm), 0.0
             if self._needs_choice:
                 current, deaf_until = ("", ""), self._chat.clock() + DEAF_SECONDS
             dialog = ModelDialog(self._chat, servers, current, deaf_until)
@@ -162,9 +162,11 @@ class ModelSetup:
 
         state = self._runner.agent.state
         servers = KnownServers(
-            load_settings(state.cwd, os.environ), os.environ, lambda _: False
+            load_settings(state.cwd, os.environ),
+            os.environ,
+            lambda _: False,
         )
-        current, _ = servers.in_use(state.llm)
+        current, _ = servers.in_use(state.models.llm)
         source = next(
             (source for source in servers.sources if source.name == current), None
         )

@@ -124,7 +124,9 @@ class OpenSession(ChatScreen):
     @property
     def runs(self) -> bool:
         """Whether closing the session would stop a task, subagent or job."""
-        jobs = self.runner.agent.state.jobs.all() if self.runner is not None else []
+        jobs = (
+            self.runner.agent.state.tools.jobs.all() if self.runner is not None else []
+        )
         state = self.presenter.state
         return (
             state.busy
@@ -236,9 +238,9 @@ class OpenSession(ChatScreen):
         self.presenter.state = replace(
             self.presenter.state,
             title=agent.session.meta().title,
-            model=agent.state.llm.info.id,
-            edits=agent.state.policy.mode,
-            compaction_mode=agent.state.mode,
+            model=agent.state.models.llm.info.id,
+            edits=agent.state.permissions.policy.mode,
+            compaction_mode=agent.state.compaction.mode,
             news=None,
             waiting=Waiting(),
         )
@@ -311,7 +313,9 @@ class OpenSession(ChatScreen):
             Whether the user is being asked now.
         """
         folder = (
-            None if self.runner is None else self.runner.agent.state.folder.moved_to
+            None
+            if self.runner is None
+            else self.runner.agent.state.tools.folder.moved_to
         )
         if folder is None or folder == self._moved_to:
             return False
@@ -421,7 +425,7 @@ class OpenSession(ChatScreen):
         if not text.strip():
             self.runner.forget_unsent()
             return
-        llm = self.runner.agent.state.llm
+        llm = self.runner.agent.state.models.llm
         if llm is not self._client_of:
             self._client_of = llm
             self.run_worker(

@@ -233,7 +233,7 @@ class Presenter:
                 undo_adds=figures.undo_adds(),
                 title=agent.session.meta().title,
                 unanswered=figures.unanswered(),
-                own_commands=tuple(agent.state.catalogue.by_name.values()),
+                own_commands=tuple(agent.state.tools.catalogue.by_name.values()),
             )
         )
         self._chat.sidebar.show(figures.sidebar())

@@ -68,7 +68,7 @@ class PreviewHost:
 
     def _has_proposal(self) -> bool:
         agent_state = self._runner.agent.state
-        proposal = agent_state.review.proposal
+        proposal = agent_state.compaction.review.proposal
         return proposal is not None and proposal.fits(agent_state.projection)
 
     def on_event(self, event: Event) -> None:
@@ -140,7 +140,7 @@ class PreviewHost:
     # --- its state ---------------------------------------------------------------------------------
 
     def _take_proposal(self, event: events.ProposalReady) -> None:
-        review = self._runner.agent.state.review
+        review = self._runner.agent.state.compaction.review
         proposal = review.proposal
         if proposal is None:
             return
@@ -179,18 +179,18 @@ class PreviewHost:
 
     def _current_state(self) -> PreviewState:
         agent_state = self._runner.agent.state
-        writer = (agent_state.summary_llm or agent_state.llm).info.id
+        writer = (agent_state.models.summary_llm or agent_state.models.llm).info.id
         return replace(
             self._state,
             held=self._chat.presenter.state.waiting.held,
             projection=agent_state.projection,
-            overhead=agent_state.overhead,
-            window=agent_state.window,
+            overhead=agent_state.budget.overhead,
+            window=agent_state.models.window,
             strategy=type(
-                strategy_for(agent_state.strategy, self._state.reason)
+                strategy_for(agent_state.compaction.strategy, self._state.reason)
             ).__name__,
             model=writer,
-            price=price_of(agent_state.llm.info.id),
+            price=price_of(agent_state.models.llm.info.id),
             draft_price=price_of(writer),
             cwd=agent_state.session.cwd,
         )
@@ -198,7 +198,7 @@ class PreviewHost:
     def _from_plan(self, reason: Reason, focus: str | None) -> PreviewState:
         agent_state = self._runner.agent.state
         try:
-            planned = agent_state.plan(reason)
+            planned = agent_state.compaction.plan(reason)
         except FoldlineError as failure:
             return PreviewState(reason=reason, focus=focus, error=str(failure))
         return PreviewState(reason=reason, plan=planned, focus=focus)

@@ -146,7 +146,7 @@ class _SessionCommands:
         """Show the changes to files in this session."""
 
         async def show() -> None:
-            files = await diffs_since(runner.agent.state)
+            files = await diffs_since(runner.agent.state.tools)
             self._chat.push_screen(DiffScreen(CHANGES_TITLE, files))
 
         self._in_background(show())

@@ -176,9 +176,9 @@ async def import_ahead(state: "AgentState") -> None:
     Also asks the server for the size of the context window if it is unknown.
     """
     await asyncio.sleep(QUIET)
-    if state.llm.info.guessed:
-        await asyncio.to_thread(import_client, state.llm)
-        await state.learn_window()
+    if state.models.llm.info.guessed:
+        await asyncio.to_thread(import_client, state.models.llm)
+        await state.models.learn_window()
     await asyncio.to_thread(_import_screens)
 
 

@@ -134,7 +134,7 @@ def switch_strategy(chat: "SessionWindow", runner: "Runner", name: str) -> None:
         PickerItem(row.label, row.label, row.note)
         for row in arguments("strategy", "", chat.app)
     )
-    current = strategy_name(runner.agent.state.strategy)
+    current = strategy_name(runner.agent.state.compaction.strategy)
     _choose(
         chat,
         CHOOSE_STRATEGY,
@@ -193,7 +193,7 @@ RECONNECTED = "MCP server {name}: {state}"
 
 def show_servers(chat: "SessionWindow", runner: "Runner", name: str) -> None:
     """List the tool servers, or reconnect the named server."""
-    servers = runner.agent.state.servers
+    servers = runner.agent.state.tools.servers
     if servers is None:
         chat.remark(NO_SERVER)
         return
@@ -253,7 +253,8 @@ def show_skills(chat: "SessionWindow", runner: "Runner", argument: str) -> None:
         runner.submit(LoadSkill(asked=argument))
         return
     rows = [
-        PickerItem(name, name, note) for name, note in skill_rows(runner.agent.state)
+        PickerItem(name, name, note)
+        for name, note in skill_rows(runner.agent.state.tools)
     ]
     if rows:
         _choose(chat, CHOOSE_SKILL, rows, partial(show_skills, chat, runner))

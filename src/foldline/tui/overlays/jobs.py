@@ -40,9 +40,9 @@ def open_jobs(chat: SessionWindow, runner: AgentRunner) -> None:
     """List the jobs, newest first. Outputs of earlier runs of Foldline are included."""
     from foldline.agent.tools.jobs import earlier_outputs
 
-    jobs = runner.agent.state.jobs
+    jobs = runner.agent.state.tools.jobs
     earlier = earlier_outputs(
-        runner.agent.state.spill_dir, [job.number for job in jobs.all()]
+        runner.agent.state.tools.spill_dir, [job.number for job in jobs.all()]
     )
 
     def items() -> list[PickerItem]:

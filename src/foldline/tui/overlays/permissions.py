@@ -63,7 +63,7 @@ def open_permissions(chat: SessionWindow, runner: AgentRunner) -> None:
     picker = Picker(
         TITLE,
         rows,
-        marked=state.policy.mode,
+        marked=state.permissions.policy.mode,
         on_take=take,
         on_remove=revoke,
         take_word="use this mode",
@@ -109,9 +109,12 @@ def _modes(
     from foldline.agent.permissions.approvals import SANDBOXED
 
     for mode in get_args(ApprovalMode):
-        is_current = mode == state.policy.mode
-        engine = state.sandbox.engine if mode in SANDBOXED else None
-        notes = [state.project.fault(), engine.why if engine is not None else ""]
+        is_current = mode == state.permissions.policy.mode
+        engine = state.permissions.sandbox.engine if mode in SANDBOXED else None
+        notes = [
+            state.permissions.project.fault(),
+            engine.why if engine is not None else "",
+        ]
         item = PickerItem(
             mode,
             f"mode     {mode}",
@@ -142,8 +145,8 @@ def _rules(state: "AgentState") -> Iterator[tuple[PickerItem, operations.Revoke]
         and outline.scope == "session"
     }
     for rule, outline in granted.items():
-        if rule in state.policy.always:
+        if rule in state.permissions.policy.always:
             yield row(rule, "session", f"entry {outline.index}", outline.at)
-    for grant in state.project.entries():
+    for grant in state.permissions.project.entries():
         session = f"session {short_id(grant.session)}"
         yield row(grant.rule, "project", session, grant.at)

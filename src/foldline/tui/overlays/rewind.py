@@ -277,7 +277,7 @@ def open_rewind(chat: RewindWindow, runner: AgentRunner) -> None:
     listed: list[Point] = [*points, *ends]
     listed.sort(key=lambda point: point.index, reverse=True)
     dialog = RewindDialog(
-        chat, listed, partial(foresee, state), partial(diffs_since, state)
+        chat, listed, partial(foresee, state), partial(diffs_since, state.tools)
     )
 
     async def run() -> None:

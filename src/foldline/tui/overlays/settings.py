@@ -328,15 +328,15 @@ class OwnSettings:
     def _derived(self) -> Iterator[tuple[str, tuple[str, str]]]:
         """Yield (key, (value, source)) for each value that the session derives."""
         state = self._agent.state
-        info = state.llm.info
+        info = state.models.llm.info
         provider = f"from {info.provider}" if info.provider else ""
         yield "model", (info.id, "built in" if info.provider == info.id else provider)
         yield "provider", (info.provider, "")
-        source = "assumed" if state.window_is_assumed else f"from {info.id}"
-        yield "context.window", (tokens(state.window), source)
+        source = "assumed" if state.models.window_is_assumed else f"from {info.id}"
+        yield "context.window", (tokens(state.models.window), source)
         yield "compaction.model", (info.id, "from the session")
         with suppress(FoldlineError):  # the window is too small for a budget
-            budget = state.budget
+            budget = state.budget.limits
             for name in (
                 "threshold",
                 "reserve_tokens",
@@ -361,7 +361,12 @@ class OwnSettings:
             raise FoldlineError(fault)
         value = None if text is None else in_toml(key, text)
         self._now = await asyncio.to_thread(
-            change, self._now, self._agent.state.cwd, os.environ, key, value
+            change,
+            self._now,
+            self._agent.state.cwd,
+            os.environ,
+            key,
+            value,
         )
         origin = self._now.origin(key)
         if text is not None and origin != str(config_file(os.environ)):
@@ -418,7 +423,9 @@ class OwnSettings:
                 self._chat.run_worker(unused.aclose(), group="unused")
             presenter = self._chat.presenter
             presenter.show(
-                replace(presenter.state, compaction_mode=self._agent.state.mode)
+                replace(
+                    presenter.state, compaction_mode=self._agent.state.compaction.mode
+                )
             )
             presenter.refresh_figures()
 

@@ -185,8 +185,8 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
             if state is None:
                 return ()
             if command == "skill":
-                return [*skill_rows(state)]
-            servers = state.servers
+                return [*skill_rows(state.tools)]
+            servers = state.tools.servers
             return (
                 []
                 if servers is None
@@ -202,12 +202,12 @@ def resources(typed: str, app: App[Any]) -> tuple[Completion, ...]:
     Sends no requests.
     """
     state = _agent_state(app)
-    if state is None or state.servers is None:
+    if state is None or state.tools.servers is None:
         return ()
     from foldline.agent.session.server_prompts import resource_rows
 
     ranked = []
-    for name, note, is_complete in resource_rows(state):
+    for name, note, is_complete in resource_rows(state.tools):
         score = fit(typed.lower(), name.lower())[0]
         if score:
             insert = f"@{name}{' ' if is_complete else ''}"

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from foldline.agent.extensions.mcp import ServerConfig
-from foldline.agent.extensions.mcp.connection import UNREACHABLE, status_words
+from foldline.agent.extensions.mcp.connection import UNREACHABLE
 from foldline.agent.extensions.mcp.servers import PARTLY_RUN, RETRIED_LATER, SENTENCE
+from foldline.agent.extensions.mcp.transport import status_words
 from support.agents import PATIENCE
 from support.mcp_server import http_server
 from support.sentences import says

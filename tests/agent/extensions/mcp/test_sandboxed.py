@@ -41,7 +41,7 @@ async def states(
     agent: Agent, harness: ServerHarness, *configs: ServerConfig
 ) -> list[str]:
     servers = harness.servers(*configs)
-    servers.sandbox_of = agent.state.sandbox_of_server
+    servers.sandbox_of = agent.state.permissions.sandbox_of_server
     servers.start()
     await servers.settled(PATIENCE)
     return [str(state) for state in servers.states]

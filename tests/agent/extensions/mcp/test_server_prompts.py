@@ -95,7 +95,7 @@ async def test_resources_are_offered_and_a_template_up_to_what_is_to_be_typed(
 ) -> None:
     agent, _ = agent_of(harness)
     await agent.prompt("hello")
-    rows = {name: is_whole for name, _, is_whole in resource_rows(agent.state)}
+    rows = {name: is_whole for name, _, is_whole in resource_rows(agent.state.tools)}
     assert rows["one:memo://page"]
     assert not rows["one:memo://day/"]
     await agent.aclose()
@@ -141,13 +141,15 @@ async def test_new_prompts_and_resources_are_there_once_the_server_says_so(
 ) -> None:
     agent, _ = agent_of(harness, *old)
     await agent.prompt("hello")
-    servers = agent.state.servers
+    servers = agent.state.tools.servers
     assert servers is not None
-    assert "one:grown_0" not in agent.state.catalogue.by_name
+    assert "one:grown_0" not in agent.state.tools.catalogue.by_name
     await harness.call(servers, "one:grow")
     await harness.until(
-        lambda: any(name.endswith("grown_0") for name, *_ in resource_rows(agent.state))
+        lambda: any(
+            name.endswith("grown_0") for name, *_ in resource_rows(agent.state.tools)
+        )
     )
     await look_around(agent.state)
-    assert agent.state.catalogue.by_name["one:grown_0"].shown == "MCP server one"
+    assert agent.state.tools.catalogue.by_name["one:grown_0"].shown == "MCP server one"
     await agent.aclose()

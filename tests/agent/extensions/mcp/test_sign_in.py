@@ -9,12 +9,12 @@ import httpx2
 import pytest
 
 from foldline.agent.extensions.mcp import ServerConfig, ToolServers
-from foldline.agent.extensions.mcp.connection import OR_SIGN_IN
 from foldline.agent.extensions.mcp.sign_in import (
     NEEDS_SIGN_IN,
     NOT_SIGNED_IN_PAGE,
     SIGNED_IN_PAGE,
 )
+from foldline.agent.extensions.mcp.transport import OR_SIGN_IN
 from support.mcp_server import http_server
 
 from .conftest import ServerHarness

@@ -9,9 +9,9 @@ import pytest
 
 from foldline.agent.extensions.mcp.connection import HAS_STOPPED
 from foldline.agent.extensions.mcp.servers import PARTLY_RUN, SENTENCE
+from foldline.agent.session import toolset
+from foldline.agent.session.toolset import BY_SEARCH, OTHER_TOOLS
 from foldline.agent.turn.calls import CANCELLED
-from foldline.agent.turn.toolset import BY_SEARCH, CHANGED, OTHER_TOOLS
-from foldline.agent.turn import toolset
 from foldline.llm import Request, spec_tokens
 from foldline.protocol import (
     NoticeRecord,
@@ -144,7 +144,7 @@ async def test_what_changes_in_mid_turn_counts_from_the_next_one_and_is_on_recor
     agent, _ = agent_in(
         harness.folder, llm, servers=harness.servers(stdio_server("one", harness.diary))
     )
-    servers = agent.state.servers
+    servers = agent.state.tools.servers
     assert servers is not None
     turn = asyncio.create_task(agent.prompt("grow"))
     await harness.until(
@@ -212,15 +212,15 @@ async def test_what_a_server_offers_counts_before_the_first_prompt_as_it_does_af
     agent, watch = agent_in(
         harness.folder, llm, servers=harness.servers(stdio_server("one", harness.diary))
     )
-    ours = agent.state.overhead
+    ours = agent.state.budget.overhead
     agent.start()
     await watch.first(events.ToolsListed)
-    listed = agent.state.overhead
+    listed = agent.state.budget.overhead
     await agent.prompt("first")
     assert (
         listed
         == sum(map(spec_tokens, llm.requests[0].tools))
-        == agent.state.overhead
+        == agent.state.budget.overhead
         > ours
     )
     await agent.aclose()
@@ -260,7 +260,7 @@ async def test_resumed_without_its_server_the_session_says_so(
     notices = [
         entry.text for entry in session.entries if isinstance(entry, NoticeRecord)
     ]
-    assert notices == [CHANGED.format(change=OTHER_TOOLS, remark="")]
+    assert notices == [f"{OTHER_TOOLS}."]
     assert list(unannounced_tool_changes(session.entries)) == []
     await second.aclose()
 

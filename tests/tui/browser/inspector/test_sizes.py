@@ -90,10 +90,10 @@ def test_the_tools_of_a_server_stand_apart_and_say_how_to_switch_them_off(
     agent_state = agent.state
     spec = ToolSpec("github_search", "Searches. " * 300, {"type": "object"})
     server = cast(ToolServer, SimpleNamespace(name="github"))
-    agent_state.tools = [*agent_state.tools, ServerTool(spec, "search", server)]
-    own, theirs = agent_state.schemas
+    agent_state.tools.all = [*agent_state.tools.all, ServerTool(spec, "search", server)]
+    own, theirs = agent_state.tools.schemas
     assert (own.server, theirs.server, theirs.tools) == ("", "github", 1)
-    assert own.tokens + theirs.tokens == agent_state.overhead
+    assert own.tokens + theirs.tokens == agent_state.budget.overhead
     about = {row.name: row.about for row in rows_of(gathered(agent))}
     assert about["Foldline tools"]
     assert about["github tools"] == SERVER_TOOLS.format(server="github")

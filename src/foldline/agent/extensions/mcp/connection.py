@@ -5,7 +5,6 @@ the connection open. Calls are made, and cancelled, in other tasks.
 """
 
 import asyncio
-import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
@@ -19,7 +18,16 @@ from foldline.version import __version__
 
 from .listing import ServerListing, Trouble, listing_of, remove_broken_tools
 from .sign_in import SIGN_IN_SECONDS, Show, SignInNeeded, signed_in
-from .transport import FilledConfig, ServerLog, over_http, program, relayed
+from .transport import (
+    FilledConfig,
+    ServerLog,
+    import_package,
+    on_one_line,
+    over_http,
+    program,
+    relayed,
+    status_words,
+)
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -51,9 +59,6 @@ FAILED = "failed: {error}"
 UNREACHABLE = "cannot be reached: {error}"
 CLOSED = "closed the connection: {error}"
 REFUSED = "returned an error: {error}"
-ANSWERED = "answered {status} {phrase}"
-CHECK_HEADERS = ": check the headers in its settings"
-OR_SIGN_IN = ", or sign in with `foldline mcp login NAME`"
 START_SECONDS = 60.0
 """Maximum time for a server to start and list its tools, in seconds.
 
@@ -315,7 +320,7 @@ class Connection:
     ) -> None:
         trouble: Trouble | None = None
         try:
-            await asyncio.to_thread(_import_package)
+            await asyncio.to_thread(import_package)
             import anyio
 
             with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
@@ -592,32 +597,3 @@ def _ignore_exception(future: "asyncio.Future[Any]") -> None:
     """Mark the exception as retrieved, so that asyncio does not log it."""
     if not future.cancelled():
         future.exception()
-
-
-def _import_package() -> None:
-    """Import the `mcp` package.
-
-    Blocking and slow: do not call it on the event loop.
-    """
-    import mcp.client  # noqa: F401
-
-    # Without a handler, Python would print the package's warnings over the screen.
-    for name in ("mcp", "client", "mcp_types"):
-        if not (logger := logging.getLogger(name)).handlers:
-            logger.addHandler(logging.NullHandler())
-
-
-def status_words(status: int) -> str:
-    """Describe an HTTP status, with advice for 401 and 403."""
-    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
-    words = ANSWERED.format(status=status, phrase=phrase)
-    if status in (401, 403):
-        words += CHECK_HEADERS
-    if status == 401:
-        words += OR_SIGN_IN
-    return words
-
-
-def on_one_line(text: str) -> str:
-    """Put a message from another program on one short line, without a full stop."""
-    return " ".join(text.split())[:300].removesuffix(".")

@@ -1,11 +1,13 @@
 """Connects to a server: its configuration and secrets, its program or URL, and its log."""
 
+import logging
 import os
 import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -28,6 +30,9 @@ NO_VARIABLE = (
     "The MCP server {server} needs the environment variable {variable}, which is not set: set it, or remove "
     "it from [mcp.{server}]."
 )
+ANSWERED = "answered {status} {phrase}"
+CHECK_HEADERS = ": check the headers in its settings"
+OR_SIGN_IN = ", or sign in with `foldline mcp login NAME`"
 LARGE_MESSAGE = "it sent a message of more than {size:.0f} MB, which was not read"
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -375,3 +380,32 @@ async def relayed(
             yield receiver
         finally:
             group.cancel_scope.cancel()
+
+
+def status_words(status: int) -> str:
+    """Describe an HTTP status, with advice for 401 and 403."""
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
+    words = ANSWERED.format(status=status, phrase=phrase)
+    if status in (401, 403):
+        words += CHECK_HEADERS
+    if status == 401:
+        words += OR_SIGN_IN
+    return words
+
+
+def on_one_line(text: str) -> str:
+    """Put a message from another program on one short line, without a full stop."""
+    return " ".join(text.split())[:300].removesuffix(".")
+
+
+def import_package() -> None:
+    """Import the `mcp` package.
+
+    Blocking and slow: do not call it on the event loop.
+    """
+    import mcp.client  # noqa: F401
+
+    # Without a handler, Python would print the package's warnings over the screen.
+    for name in ("mcp", "client", "mcp_types"):
+        if not (logger := logging.getLogger(name)).handlers:
+            logger.addHandler(logging.NullHandler())

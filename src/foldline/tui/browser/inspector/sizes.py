@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from foldline.agent.session.auto_compact import auto_compact_blocker
 from foldline.agent.session.state import AgentState
 from foldline.compaction import Plan
 from foldline.compaction.automation import INEFFECTIVE
@@ -58,7 +57,7 @@ class WindowUse:
 
     @property
     def schemas(self) -> Sequence[Schemas]:
-        return () if self.agent is None else self.agent.schemas
+        return () if self.agent is None else self.agent.tools.schemas
 
     @property
     def waiting(self) -> int:
@@ -114,7 +113,7 @@ def use_now(
         plan: the plan of a manual compaction, if there is one.
         prompts, subagents: as in `WindowUse`.
     """
-    projection = agent.projection
+    projection = agent.session.projection
     if plan is not None and plan.cut is not None and not room.weights.compacting:
         scale = projection.meter.scale
         weights = room.weights
@@ -135,7 +134,7 @@ def budget_error(agent: AgentState) -> str:
     Returns an empty string if the window is large enough.
     """
     try:
-        agent.budget  # noqa: B018
+        agent.budget.limits  # noqa: B018
     except FoldlineError as failure:
         return str(failure)
     return ""
@@ -443,7 +442,7 @@ def _automatic_row(use: WindowUse, agent: AgentState, width: int) -> list[Span]:
     threshold = use.room.threshold
     if threshold is None:
         return row([], [], width)
-    if stopped := auto_compact_blocker(agent):
+    if stopped := agent.compaction.blocker:
         why = piece(f"not now: {clean_line(stopped)}", "altered", gap=0, cut="right")
         return _labelled("threshold", "automatic", width, why)
     until = threshold - use.room.size - use.waiting
@@ -451,10 +450,10 @@ def _automatic_row(use: WindowUse, agent: AgentState, width: int) -> list[Span]:
     when = f"in about {numbers.tokens(until)}, at {at}"
     if until <= 0:
         when = OVERDUE.format(excess=numbers.tokens(-until), threshold=at)
-    if agent.mode == "ask":
+    if agent.compaction.mode == "ask":
         when = f"asks you {when}"
     parts = [piece(when, gap=0)]
-    if (tier := agent.tier) is not None:
+    if (tier := agent.budget.tier) is not None:
         words = PRICE_TIER.format(size=numbers.short_tokens(tier.above))
         parts.append(piece(words, "muted", gap=1, rank=2))
     return _labelled("threshold", "automatic", width, *parts)
