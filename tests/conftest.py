@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,23 @@ def share_parsed_styles() -> None:
 
 
 share_parsed_styles()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark cases of a test as slow, except the first ones that `quick_cases` allows.
+
+    Runs before the order is shuffled and before `-m` deselects.
+    """
+    cases: Counter[str] = Counter()
+    for item in items:
+        limit = item.get_closest_marker("quick_cases")
+        if limit is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        if cases[test] > limit.args[0]:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:
