@@ -15,11 +15,11 @@ PYTEST := $(BIN)/pytest -n 3 --ignore=tests/real
 
 # The first tier: every rule and screen, but not at every size, in every theme and in a real terminal.
 test: .venv/ready
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "quick or not slow"
 
 # Both tiers: every test.
 test-all: test
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and not quick"
 
 # Every test with every recorded session, size and random example (tests/support/limits.py): takes hours.
 test-exhaustive: .venv/ready

@@ -89,7 +89,7 @@ share_parsed_styles()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark cases of a test as slow, except the first ones that `quick_cases` allows.
+    """Mark the first cases of a test with `quick_cases` as quick, all others as slow.
 
     Runs before the order is shuffled and before `-m` deselects.
     """
@@ -100,8 +100,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         test = item.nodeid.partition("[")[0]
         cases[test] += 1
-        if cases[test] > limit.args[0]:
-            item.add_marker(pytest.mark.slow)
+        is_quick = cases[test] <= limit.args[0]
+        item.add_marker(pytest.mark.quick if is_quick else pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

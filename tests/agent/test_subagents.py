@@ -742,6 +742,7 @@ async def test_an_agents_file_cannot_raise_the_users_bound(tmp_path: Path) -> No
     await agent.aclose()
 
 
+@pytest.mark.slow
 async def test_a_hundred_at_once_have_all_their_results(tmp_path: Path) -> None:
     parts = [task(f"part {n}") for n in range(100)]
     llm = Team({"part": ["done"] * 100, "boss": [tool_reply(*parts), "ok"]})

@@ -142,6 +142,7 @@ print(*sys.modules, file=sys.stderr)
 """
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("arguments", [("--plain",), ("acp",), ("run", "hello")])
 def test_front_ends_without_a_screen_load_neither_textual_nor_rich(
     tmp_path: Path, arguments: tuple[str, ...]
@@ -160,6 +161,7 @@ def test_front_ends_without_a_screen_load_neither_textual_nor_rich(
     assert of(modules, "textual", "rich", "foldline.tui") == []
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "held", ["in this folder, its file", "in another folder, its id"]
 )
@@ -206,6 +208,7 @@ NOT_FOR_A_FILE = (
 """Modules of no use to a command that reads one session."""
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "command", ["view", "history", "stats", "verify", "export --to openai"]
 )
@@ -239,6 +242,7 @@ print(*sorted({*sys.modules} - bare))
     ]  # fmt: skip
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "command", ["", *(command.name for command in COMMANDS), *SEPARATE]
 )

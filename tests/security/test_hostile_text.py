@@ -254,6 +254,7 @@ class Recorder(HeadlessDriver):
         return taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 44)])
 async def test_no_field_of_any_record_controls_the_terminal_of_the_chat(
     tmp_path: Path, size: tuple[int, int]

@@ -28,6 +28,7 @@ def awake(running: Live) -> list[Timer]:
     ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("size", "keys"), [((120, 36), ()), ((200, 60), ("f2",))], ids=["chat", "docked"]
 )

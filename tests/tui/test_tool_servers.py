@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from foldline.agent.extensions.mcp import ServerConfig, ToolServers
 from foldline.agent.extensions.mcp.connection import HAS_STOPPED, NOT_STARTED
 from foldline.tui.lists.picker import Picker
@@ -13,11 +15,14 @@ from support.agents import tool_reply
 from support.live import live
 from support.mcp_server import Diary, is_alive, stdio_server
 
+pytestmark = pytest.mark.slow
+
 
 def servers_in(folder: Path, *configs: ServerConfig) -> ToolServers:
     return ToolServers(configs, folder=folder, logs=folder / "logs", environ={})
 
 
+@pytest.mark.quick
 async def test_a_servers_tool_is_a_row_like_any_other_and_all_else_is_quiet(
     tmp_path: Path,
 ) -> None:
@@ -50,6 +55,7 @@ async def test_waiting_for_one_that_starts_is_said_and_esc_gives_the_prompt_back
         await running.until(lambda: "Done." in running.text)
 
 
+@pytest.mark.quick
 async def test_the_list_says_how_it_is_with_each_and_enter_connects_anew(
     tmp_path: Path,
 ) -> None:

@@ -96,6 +96,7 @@ async def test_html_comes_as_markdown_without_scripts_and_menus(
         assert noise not in text
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("path", "text"),
     [
@@ -389,6 +390,7 @@ def test_a_proxy_is_used_for_public_hosts_only(
     assert used == ("http://proxy.example:3128" if through_proxy else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/wide", "/endless"])
 async def test_a_page_made_to_take_for_ever_is_given_up(
     context: ToolContext, web: Web, monkeypatch: pytest.MonkeyPatch, path: str
@@ -400,6 +402,7 @@ async def test_a_page_made_to_take_for_ever_is_given_up(
     assert html.TOO_SLOW.format(seconds=1) in outcome.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/nested", "/digits"])
 async def test_a_page_that_breaks_the_converter_breaks_nothing_else(
     context: ToolContext, web: Web, path: str

@@ -198,6 +198,7 @@ async def test_the_wheel_and_the_prompt_growing_below_do_not_break_following() -
 # --- Work, not time ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_key_draws_at_most_what_becomes_visible_at_a_hundred_thousand_blocks() -> (
     None
 ):
@@ -500,6 +501,7 @@ async def test_an_unknown_key_is_an_error_where_a_block_is_replaced() -> None:
     assert view.cursor is None
 
 
+@pytest.mark.slow
 def test_importing_the_blocks_costs_neither_pydantic_nor_the_protocol() -> None:
     code = (
         "import sys, foldline.tui.blocks.view\n"

@@ -161,6 +161,7 @@ def box(app: ChatApp) -> str:
     )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("typed", "first", "one"), [("@proj", 10, "p0/proj.py"), ("/", 10, "/sessions")]
 )
@@ -181,6 +182,7 @@ async def test_completions_for_keys_in_one_burst_are_painted_each_time_they_come
             assert not app.chat.completion.open
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("typed", "marked", "then"),
     [
@@ -249,6 +251,7 @@ async def test_a_click_takes_the_completion_that_stands_there(tmp_path: Path) ->
         assert app.chat.prompt.editor.text == "@proj_b.py "
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
@@ -270,6 +273,7 @@ async def test_keys_of_other_agents_begin_a_new_line(
         assert len(app.posted) == (not text)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
@@ -292,6 +296,7 @@ async def test_words_and_lines_are_deleted_and_inserted_again_as_in_a_shell(
         assert app.chat.prompt.editor.text == text
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("key", "shown"),
     [

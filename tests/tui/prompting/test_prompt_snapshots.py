@@ -60,6 +60,7 @@ def test_the_prompt_in_use(snap_compare: Compare, tmp_path: Path) -> None:
     assert snap_compare(made.app, terminal_size=(120, 36), run_before=made)
 
 
+@pytest.mark.slow
 def test_earlier_prompts_in_chinese(snap_compare: Compare, tmp_path: Path) -> None:
     made = scene(tmp_path / "shop-api", scenes.chinese_shop(), play=searching)
     assert snap_compare(made.app, terminal_size=(80, 24), run_before=made)

@@ -139,6 +139,7 @@ async def test_a_marked_request_is_compared_with_the_shown_one() -> None:
 # --- What is shown ------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(80, 24), (40, 12)])
 async def test_where_there_is_little_room_the_hints_still_name_the_way_out(
     size: tuple[int, int],

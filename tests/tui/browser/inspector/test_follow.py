@@ -150,6 +150,7 @@ async def test_a_file_that_was_replaced_is_said_once_and_looked_at_no_more(
         assert app.inspector.followed is None and "read-only" in screen_rows(app)[0]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("width", [60, 80, 200])
 async def test_the_header_says_who_writes_at_any_width(
     writer: Session, width: int

@@ -26,6 +26,8 @@ from support.stories import (
     shop,
 )
 
+pytestmark = pytest.mark.slow
+
 WIDE = (160, 44)
 
 
@@ -67,6 +69,7 @@ async def put_cursor(app: PanelsApp, pilot: Pilot[None], index: int) -> None:
     await pilot.pause()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("entries", [40, 6_000])
 async def test_an_entry_that_is_asked_for_from_outside_has_the_cursor(
     entries: int,
@@ -103,6 +106,7 @@ async def test_an_entry_that_is_asked_for_is_reached_also_where_another_build_ov
 # --- Linking ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_many_summarised_entries_show_one_counterpart() -> None:
     async with running(shop()) as (app, pilot):
         _, view, _ = views(app.panels)
@@ -146,6 +150,7 @@ async def test_a_counterpart_posts_nothing() -> None:
         assert view.counterpart == row_key(app.panels.projection.compactions()[0].index)
 
 
+@pytest.mark.quick
 async def test_tab_lands_on_the_counterpart_and_back_again() -> None:
     async with running(shop()) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -170,6 +175,7 @@ async def test_exactly_one_panel_has_the_cursor_and_the_heavy_frame() -> None:
             assert sum(row.count("┏") for row in screen_rows(app)) == 1
 
 
+@pytest.mark.quick
 async def test_moving_in_the_view_shows_the_entry_in_history() -> None:
     async with running(shop()) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -218,6 +224,7 @@ async def test_a_click_in_another_panel_takes_the_cursor_there() -> None:
 # --- Files --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_enter_on_a_file_goes_to_its_newest_touch_then_to_older_ones() -> None:
     async with running(shop()) as (app, pilot):
         history, _, files = views(app.panels)
@@ -276,6 +283,7 @@ async def test_opening_and_closing_keep_the_row_where_it_is(panel: str) -> None:
         )
 
 
+@pytest.mark.quick
 async def test_enter_inside_an_opened_entry_closes_it_and_goes_back_to_its_row() -> (
     None
 ):
@@ -292,6 +300,7 @@ async def test_enter_inside_an_opened_entry_closes_it_and_goes_back_to_its_row()
         assert history.cursor == row_key(6)
 
 
+@pytest.mark.quick
 async def test_a_summary_opens_to_its_whole_text_and_closes_to_its_first_lines() -> (
     None
 ):
@@ -318,6 +327,7 @@ async def test_a_compaction_opens_its_summary_in_history() -> None:
 # --- Live ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_growth_leaves_cursor_and_top_line_where_they_are() -> None:
     async with running(shop(), (160, 24)) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -328,6 +338,7 @@ async def test_growth_leaves_cursor_and_top_line_where_they_are() -> None:
         assert (history.cursor, history.top, view.top) == places
 
 
+@pytest.mark.quick
 async def test_a_panel_at_its_end_follows() -> None:
     async with running(shop(), (160, 24)) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -392,6 +403,7 @@ async def test_an_answer_of_nothing_but_calls_gives_its_row_to_its_first_result(
         )
 
 
+@pytest.mark.quick
 async def test_an_answer_that_shares_its_row_is_found_by_its_number() -> None:
     story = Story().user("go").tool("read", path="a.py").assistant("done")
     async with running(story) as (app, pilot):
@@ -400,6 +412,7 @@ async def test_an_answer_that_shares_its_row_is_found_by_its_number() -> None:
         assert app.panels.history.view.cursor == row_key(2)
 
 
+@pytest.mark.quick
 async def test_a_compaction_repaints_the_gutters_and_builds_no_history_row_but_its_own() -> (
     None
 ):
@@ -478,6 +491,7 @@ async def test_the_rule_above_what_is_new_moves_down_with_the_next_answer() -> N
 # --- Keys ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_brackets_go_from_prompt_to_prompt_and_braces_from_compaction_to_compact() -> (
     None
 ):
@@ -510,6 +524,7 @@ async def test_g_goes_to_the_compaction_from_either_panel() -> None:
         assert any(NOT_COMPACTED.format(index=0) in row for row in screen_rows(app))
 
 
+@pytest.mark.quick
 async def test_search_finds_text_of_closed_entries_and_n_goes_on() -> None:
     async with running(shop()) as (app, pilot):
         history, _, _ = views(app.panels)
@@ -551,6 +566,7 @@ async def test_a_search_without_a_match_says_so_and_moves_nothing() -> None:
 # --- Sizes --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("width", "shown"), [(160, 3), (150, 3), (149, 2), (90, 2), (89, 1), (60, 1)]
 )
@@ -573,6 +589,7 @@ async def test_files_come_by_3_where_two_panels_fit() -> None:
         )
 
 
+@pytest.mark.quick
 async def test_a_resize_keeps_the_cursor_and_the_top_line() -> None:
     async with running(shop(), (160, 24)) as (app, pilot):
         history, _, _ = views(app.panels)

@@ -72,6 +72,7 @@ def rows_with(app: PanelsApp, panel: int, *names: str) -> list[int]:
     ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("panel", [0, 1])
 async def test_a_search_goes_from_entry_to_entry_of_a_tool(panel: int) -> None:
     async with running(shop()) as (app, pilot):
