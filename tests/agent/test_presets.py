@@ -80,6 +80,7 @@ def results(agent: Agent) -> Sequence[ToolResultMessage]:
     ]
 
 
+@pytest.mark.quick_cases(4)
 @each_preset
 async def test_it_streams_thinks_calls_tools_and_counts(
     tmp_path: Path, preset: str
@@ -119,6 +120,7 @@ async def test_it_streams_thinks_calls_tools_and_counts(
             await agent.aclose()
 
 
+@pytest.mark.quick_cases(1)
 @each_api
 async def test_a_refusal_keeps_the_servers_words(tmp_path: Path, preset: str) -> None:
     with running_server(script=SCRIPT) as server:
@@ -138,6 +140,7 @@ async def test_a_refusal_keeps_the_servers_words(tmp_path: Path, preset: str) ->
         assert len(server.requests()) == 1
 
 
+@pytest.mark.quick_cases(1)
 @each_api
 async def test_a_window_smaller_than_believed_is_compacted_for(
     tmp_path: Path, preset: str

@@ -75,6 +75,7 @@ def make_files(folder: Path) -> int:
     return size
 
 
+@pytest.mark.slow
 async def test_children_read_600_kb_and_the_parent_never_compacts(
     tmp_path: Path,
 ) -> None:

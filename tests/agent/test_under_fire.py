@@ -399,6 +399,7 @@ def under_fire(
 # --- every fault ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(8)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 async def test_a_fault_ends_in_an_answer_or_in_one_sentence(
     tmp_path: Path, server: RunningServer, fault: Fault
@@ -450,6 +451,7 @@ def one_sentence(fire: Fire, sentence: str, fault: Fault) -> None:
     assert sentence in kept
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.retries], ids=str)
 async def test_what_passes_is_survived_unseen(
     tmp_path: Path, server: RunningServer, fault: Fault
@@ -478,6 +480,7 @@ async def test_what_passes_is_survived_unseen(
     await fire.aclose()
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.says], ids=str)
 async def test_a_failed_turn_goes_on_with_the_very_request_that_failed(
     tmp_path: Path, server: RunningServer, fault: Fault
@@ -570,6 +573,7 @@ async def test_a_draft_is_tried_again_within_its_compaction(
     await fire.aclose()
 
 
+@pytest.mark.slow
 async def test_an_escape_while_a_draft_waits_leaves_the_old_view(
     tmp_path: Path, server: RunningServer
 ) -> None:
@@ -629,6 +633,7 @@ BEGINS = (
 )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", HELD)
 async def test_an_escape_ends_what_would_never_end(
     tmp_path: Path, server: RunningServer, name: str

@@ -228,6 +228,7 @@ def test_debug_shows_the_traceback_of_a_failure(cli: CommandLine) -> None:
         cli("--debug", "view", "missing.jsonl")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(
     cli: CommandLine,
 ) -> None:
@@ -272,6 +273,7 @@ def test_a_folder_that_is_gone_is_named_as_the_trouble(
     assert done.stderr == f"foldline: {FOLDER_GONE}\n"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence(cli: CommandLine) -> None:
     folder = cli.keep(history().turn("hello", "hi").entries)
     full = Path("/dev/full")

@@ -184,6 +184,7 @@ def test_resuming_a_session_imports_nothing_more(
     assert of(sorted(more), *LATER) == []
 
 
+@pytest.mark.slow
 def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_that_is_not_asked() -> (
     None
 ):

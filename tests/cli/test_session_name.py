@@ -30,6 +30,7 @@ def asked(cli: CommandLine, monkeypatch: pytest.MonkeyPatch, preset: str) -> lis
     return seen
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("preset", ["openai", "openai-responses"])
 def test_openai_gets_it_as_the_key_of_its_cache(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, preset: str

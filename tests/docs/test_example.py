@@ -161,6 +161,7 @@ def test_the_installed_strategy_compacts_a_session(
     ]
 
 
+@pytest.mark.slow
 def test_the_strategys_constructor_gets_the_working_folder(
     program: Program, session: Path
 ) -> None:
@@ -226,6 +227,7 @@ def test_an_illegal_result_changes_nothing_unless_the_window_is_full(
     assert json.loads(done.stdout)["rung"] != "strategy"
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -244,6 +246,7 @@ def test_an_unloadable_strategy_is_one_sentence_and_compacts_nothing(
     refused_with(says, program, session, "compact", session, "--strategy", name)
 
 
+@pytest.mark.slow
 def test_no_prompt_is_sent_with_an_unloadable_strategy(
     program: Program, session: Path
 ) -> None:

@@ -587,6 +587,7 @@ def test_the_digest_of_any_text_is_quoted_and_within_the_budget(said, tokens):
     assert not _invented(summary, _all_text(messages))
 
 
+@pytest.mark.quick_cases(1)
 @needs_recorded
 @pytest.mark.parametrize("path", recordings("pi"), ids=lambda path: path.stem)
 def test_repeated_digests_of_recorded_sessions_are_quotes_within_the_budget(path):

@@ -50,6 +50,7 @@ def test_the_check_finds_accessible_files(tmp_path: Path) -> None:
     assert [line.split()[0] for line in too_open(tmp_path)] == ["-rw-r--r--"]
 
 
+@pytest.mark.slow
 def test_all_files_of_a_session_are_private(cli: CommandLine) -> None:
     """Turns, saved outputs, checkpoints with contents, compactions, caches, forks, a bundle."""
     (cli.cwd / "big.txt").write_text(
