@@ -96,7 +96,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     cases: Counter[str] = Counter()
     for item in items:
         limit = item.get_closest_marker("quick_cases")
-        if limit is None:
+        is_slow = any(marker.name == "slow" for marker in item.own_markers)
+        if limit is None or is_slow:
             continue
         test = item.nodeid.partition("[")[0]
         cases[test] += 1

@@ -19,6 +19,8 @@ from support.agents import write_lines
 from support.clients import preset_at
 from support.server import RunningServer, running_server
 
+pytestmark = pytest.mark.quick_cases(1)
+
 WINDOW = 200_000
 MARKED = ["anthropic", "openrouter"]
 AUTOMATIC = ["openai", "openai-responses", "deepseek"]

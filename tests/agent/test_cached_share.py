@@ -10,6 +10,8 @@ from foldline.llm.providers import PROVIDERS
 from support.limits import few
 from support.reading_turns import read_files
 
+pytestmark = pytest.mark.quick_cases(1)
+
 LEAST = 0.9
 """Of the input between compactions."""
 DIFFERENT = (

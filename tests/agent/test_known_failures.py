@@ -153,6 +153,7 @@ async def test_a_usage_reported_before_a_compaction_does_not_begin_the_next_one(
     await agent.aclose()
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("spins", range(0, 24, 2))
 async def test_a_file_that_was_written_before_the_cancel_is_told_to_the_model(
     tmp_path: Path, spins: int

@@ -174,6 +174,7 @@ def test_the_strategys_constructor_gets_the_working_folder(
     assert answers == ["Answer 3", "Answer 5", "Answer 7"]
 
 
+@pytest.mark.slow
 def test_the_strategy_compacts_before_a_prompt_that_does_not_fit(
     program: Program, session: Path
 ) -> None:
@@ -195,6 +196,7 @@ def test_the_strategy_compacts_before_a_prompt_that_does_not_fit(
     assert questions(session) == [*(f"question {nth}" for nth in range(8)), "and now?"]
 
 
+@pytest.mark.slow
 def test_the_users_settings_can_name_the_strategy(
     program: Program, session: Path
 ) -> None:
@@ -202,6 +204,7 @@ def test_the_users_settings_can_name_the_strategy(
     assert program.json("compact", session)["strategy"] == "OnlyQuestions"
 
 
+@pytest.mark.slow
 def test_a_projects_settings_cannot_name_the_strategy(
     program: Program, session: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

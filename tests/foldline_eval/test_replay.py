@@ -74,6 +74,7 @@ async def test_the_raw_run_sends_every_message_before_each_answer() -> None:
     assert texts == [message.text for message in RECORDED[: answers[-1]]]
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("arm", [*BUILT_IN, "truncate"])
 async def test_every_arm_stays_within_the_window_and_sends_valid_requests(
     arm: str,

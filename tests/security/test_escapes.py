@@ -30,9 +30,13 @@ from foldline.agent.tools.process import environment
 from support.agents import PATIENCE
 from support.sandboxes import EngineName, SandboxRunner, require_engine, sandbox_in
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="bubblewrap and Landlock are Linux's"
-)
+pytestmark = [
+    pytest.mark.quick_cases(2),
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"),
+        reason="bubblewrap and Landlock are Linux's",
+    ),
+]
 
 KEY = "-----BEGIN A KEY THAT NOBODY MAY READ-----"
 KEYS = (

@@ -30,9 +30,12 @@ from support.command_line import CommandLine
 from support.limits import few
 from support.locked import modes_hold
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="folders are closed to root by capset(2)"
-)
+pytestmark = [
+    pytest.mark.quick_cases(2),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="folders are closed to root by capset(2)"
+    ),
+]
 
 ODD_PATHS = {
     "process": "/proc/1/root",

@@ -18,6 +18,8 @@ from support.sandboxes import require_engine
 
 from .conftest import ServerHarness
 
+pytestmark = pytest.mark.quick_cases(1)
+
 ASKS = "import urllib.request as u; u.urlopen('http://example.org/', timeout=9)"
 
 
