@@ -293,6 +293,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_a_disk_of_its_own_that_is_full_or_read_only_is_told_by_name(
     small_disk: dict[str, Any],
 ) -> None:

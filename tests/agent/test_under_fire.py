@@ -399,7 +399,7 @@ def under_fire(
 # --- every fault ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick_cases(8)
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 async def test_a_fault_ends_in_an_answer_or_in_one_sentence(
     tmp_path: Path, server: RunningServer, fault: Fault

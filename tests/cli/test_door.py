@@ -60,6 +60,7 @@ def test_importing_the_library_imports_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_commands_on_files_import_neither_textual_nor_openai(cli: CommandLine) -> None:
     script = (
         "import sys; from foldline.cli import main; main(['sessions']); main(['config'])\n"
@@ -256,6 +257,7 @@ def test_output_is_utf8_whatever_the_locale(cli: CommandLine) -> None:
     assert "┃" in done.stdout.decode("utf-8")
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_is_named_as_the_trouble(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,7 +142,7 @@ print(*sys.modules, file=sys.stderr)
 """
 
 
-@pytest.mark.quick_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--plain",), ("acp",), ("run", "hello")])
 def test_front_ends_without_a_screen_load_neither_textual_nor_rich(
     tmp_path: Path, arguments: tuple[str, ...]
@@ -161,7 +161,7 @@ def test_front_ends_without_a_screen_load_neither_textual_nor_rich(
     assert of(modules, "textual", "rich", "foldline.tui") == []
 
 
-@pytest.mark.quick_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "held", ["in this folder, its file", "in another folder, its id"]
 )

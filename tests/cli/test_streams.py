@@ -27,6 +27,7 @@ def foldline(*arguments: str, **streams: object) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-m", "foldline", *arguments], **pipes)
 
 
+@pytest.mark.slow
 def test_a_run_that_nobody_reads_any_more_ends_and_so_does_what_it_started(
     cli: CommandLine,
 ) -> None:

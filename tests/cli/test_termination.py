@@ -27,7 +27,7 @@ def _until_busy(folder: Path) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.quick_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", ["spin", "thread-spin", "wait", "thread-wait", "backtrack"]
 )

@@ -217,6 +217,7 @@ def test_a_projects_settings_cannot_name_the_strategy(
     assert Session.open(session).projection.compactions() == []
 
 
+@pytest.mark.slow
 def test_an_illegal_result_changes_nothing_unless_the_window_is_full(
     program: Program, session: Path
 ) -> None:

@@ -306,6 +306,7 @@ SWAPPED = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("way", SWAPPED)
 async def test_the_users_file_is_distinguished_from_its_replacement(
     plain: SandboxRunner, way: str

@@ -73,6 +73,7 @@ def test_all_files_of_a_session_are_private(cli: CommandLine) -> None:
     assert stat.S_IMODE((cli.cwd / "all.foldline").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_project_files_follow_the_users_umask(cli: CommandLine) -> None:
     foldline("run", "--yes", "write hello to new.txt")
     assert stat.S_IMODE((cli.cwd / "new.txt").stat().st_mode) == 0o666

@@ -118,7 +118,6 @@ async def test_a_turn_that_broke_off_can_be_gone_on_with_in_another_run(
         ]
 
 
-@pytest.mark.quick
 async def test_a_countdown_is_given_up_with_escape_and_keeps_the_keyboard(
     tmp_path: Path,
 ) -> None:

@@ -125,7 +125,6 @@ WALK = (
 """The walk that docs/architecture.md describes; `stream` and `_attempt` of the client follow."""
 
 
-@pytest.mark.quick
 async def test_enter_leads_to_the_model_in_twelve_hops_as_the_documentation_says(
     tmp_path: Path,
 ) -> None:

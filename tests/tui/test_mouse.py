@@ -194,7 +194,6 @@ async def test_a_click_on_a_pin_or_a_compaction_of_the_side_list_shows_its_entry
             await made.until(pilot, lambda: made.app.screen is made.app.chat)
 
 
-@pytest.mark.quick
 async def test_the_wheel_scrolls_what_is_below_it(tmp_path: Path) -> None:
     made = scene(tmp_path / "shop-api", shop_api())
     async with made.app.run_test(size=WIDE) as pilot:

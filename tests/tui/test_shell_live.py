@@ -69,6 +69,7 @@ async def test_a_long_output_shows_its_end_and_opens_in_place(tmp_path: Path) ->
         await running.until(lambda: "more lines above" in running.text)
 
 
+@pytest.mark.slow
 async def test_a_resumed_session_shows_and_recalls_commands_and_pictures(
     tmp_path: Path,
 ) -> None:

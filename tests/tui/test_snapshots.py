@@ -238,6 +238,7 @@ def test_inspector(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, made, (160, 44))
 
 
+@pytest.mark.slow
 def test_inspector_beside_the_chat(
     snap_compare: Compare, shop: Callable[..., Scene]
 ) -> None:
@@ -282,6 +283,7 @@ def test_approvals(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(play=scenes.look_at_the_rules), (80, 24))
 
 
+@pytest.mark.slow
 def test_choosing_a_theme(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(play=scenes.choose_a_theme), (80, 24))
 
@@ -294,6 +296,7 @@ def test_chinese_chat(snap_compare: Compare, shop: Callable[..., Scene]) -> None
     assert taken(snap_compare, made, (100, 40))
 
 
+@pytest.mark.slow
 def test_chat_without_colour(
     snap_compare: Compare, shop: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:

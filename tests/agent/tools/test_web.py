@@ -82,6 +82,7 @@ async def fetched(context: ToolContext, url: str) -> ToolOutcome:
     return await call(context, "fetch", url=url)
 
 
+@pytest.mark.slow
 async def test_html_comes_as_markdown_without_scripts_and_menus(
     context: ToolContext, web: Web
 ) -> None:
@@ -158,6 +159,7 @@ async def test_what_cannot_be_shown_is_refused_with_a_sentence(
     assert not outcome.images
 
 
+@pytest.mark.slow
 async def test_an_error_of_the_server_is_told_with_what_it_says(
     context: ToolContext, web: Web
 ) -> None:
@@ -412,6 +414,7 @@ async def test_a_page_that_breaks_the_converter_breaks_nothing_else(
     assert not outcome.is_error or says(outcome.text, html.NOT_CONVERTED)
 
 
+@pytest.mark.slow
 async def test_the_converter_takes_no_modules_of_the_folder(
     context: ToolContext, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:

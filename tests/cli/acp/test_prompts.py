@@ -386,7 +386,6 @@ async def compacting(editor: Editor, folder: Path) -> str:
     return session
 
 
-@pytest.mark.quick
 async def test_a_compaction_is_a_call_with_its_sizes_and_its_summary(
     tmp_path: Path,
 ) -> None:

@@ -150,7 +150,6 @@ async def test_what_a_folder_brings_is_agreed_to_by_the_users_own_words_and_by_n
             assert NOT_AGREED not in editor.text(await editor.new(tmp_path))
 
 
-@pytest.mark.quick
 async def test_a_mode_is_set_by_its_name_and_decides_what_asks(tmp_path: Path) -> None:
     write = [
         rule(f"go{n}", tool_calls=[call("write", path="a.txt", content=f"{n}")])

@@ -237,6 +237,7 @@ async def test_a_compaction_changes_all_gutters_without_drawing_a_block() -> Non
         assert rows(view) == [line.replace("┃", "┊") for line in before]
 
 
+@pytest.mark.slow
 async def test_a_feed_tick_draws_at_most_two_blocks_and_makes_no_widget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -107,6 +107,7 @@ async def test_typed_letters_only_filter(tmp_path: Path) -> None:
         await running.until(lambda: running.agent.state.policy.mode == "plan")
 
 
+@pytest.mark.slow
 async def test_while_a_turn_runs_the_mode_changes_and_a_new_rule_appears(
     tmp_path: Path,
 ) -> None:

@@ -130,7 +130,6 @@ async def test_fork_opens_a_copy_and_leaves_the_session_as_it_is(
     assert list(Session.open(Path(copy)).entries) == list(session.entries)
 
 
-@pytest.mark.quick
 async def test_copy_takes_the_last_answer_whatever_came_after_it(
     tmp_path: Path, home: Path
 ) -> None:

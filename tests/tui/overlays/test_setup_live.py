@@ -132,7 +132,6 @@ async def test_the_first_choice_is_made_the_sessions_and_kept(
         assert not shown(running) and MODEL in running.screen[0]
 
 
-@pytest.mark.quick
 async def test_a_key_is_written_to_its_file_and_nowhere_else(
     tmp_path: Path, home: Path, server: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -158,7 +157,6 @@ async def test_a_key_is_written_to_its_file_and_nowhere_else(
     assert holding[0].stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.quick
 async def test_logging_out_removes_the_key_once_it_is_agreed_to(
     tmp_path: Path, home: Path, server: RunningServer
 ) -> None:

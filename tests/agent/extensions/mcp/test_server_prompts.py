@@ -33,7 +33,7 @@ def sent(agent: Agent) -> UserMessage:
     )
 
 
-@pytest.mark.quick_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [(), ("--old",)])
 async def test_a_resource_that_is_named_goes_along_marked_as_the_servers(
     harness: ServerHarness, old: tuple[str]

@@ -132,7 +132,6 @@ async def test_opened_and_closed_beside_the_chat_in_one_go_the_prompt_has_the_ke
         assert "1 History" not in running.text
 
 
-@pytest.mark.quick_cases(1)
 @PLACES
 async def test_opened_while_an_answer_streams_it_has_what_came(
     tmp_path: Path, size: tuple[int, int]

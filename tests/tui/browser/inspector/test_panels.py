@@ -69,7 +69,6 @@ async def put_cursor(app: PanelsApp, pilot: Pilot[None], index: int) -> None:
     await pilot.pause()
 
 
-@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("entries", [40, 6_000])
 async def test_an_entry_that_is_asked_for_from_outside_has_the_cursor(
     entries: int,
@@ -106,7 +105,6 @@ async def test_an_entry_that_is_asked_for_is_reached_also_where_another_build_ov
 # --- Linking ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick
 async def test_many_summarised_entries_show_one_counterpart() -> None:
     async with running(shop()) as (app, pilot):
         _, view, _ = views(app.panels)
@@ -283,7 +281,6 @@ async def test_opening_and_closing_keep_the_row_where_it_is(panel: str) -> None:
         )
 
 
-@pytest.mark.quick
 async def test_enter_inside_an_opened_entry_closes_it_and_goes_back_to_its_row() -> (
     None
 ):
@@ -589,7 +586,6 @@ async def test_files_come_by_3_where_two_panels_fit() -> None:
         )
 
 
-@pytest.mark.quick
 async def test_a_resize_keeps_the_cursor_and_the_top_line() -> None:
     async with running(shop(), (160, 24)) as (app, pilot):
         history, _, _ = views(app.panels)

@@ -139,7 +139,6 @@ async def test_a_request_has_one_size(cli: CommandLine, name: str) -> None:
     assert f"request {number} {size}" in narrow, "the frame of the timeline"
 
 
-@pytest.mark.quick_cases(1)
 @needs_recorded
 @pytest.mark.parametrize("name", SESSIONS)
 async def test_a_session_has_one_number_of_entries_and_one_size_now(

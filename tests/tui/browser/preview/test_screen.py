@@ -365,7 +365,6 @@ async def test_the_same_failure_twice_is_said_twice_and_blocks_nothing() -> None
         assert [type(event) for event in app.posted] == [ReviseProposal, ReviseProposal]
 
 
-@pytest.mark.quick
 async def test_d_shows_what_the_draft_changes_in_the_earlier_summary() -> None:
     from support.scenes import shop_api
 
@@ -550,7 +549,6 @@ async def test_a_text_that_became_stale_is_suggested_too() -> None:
         assert app.posted == [] and "R new draft" in text(app)
 
 
-@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("panel", ["1", "2", "3"])
 async def test_only_enter_throws_away_and_not_one_that_was_typed_ahead(
     panel: str,
@@ -601,7 +599,6 @@ async def test_esc_steps_out_of_one_thing_at_a_time() -> None:
         assert app.screen is not app.preview
 
 
-@pytest.mark.quick
 async def test_search_goes_to_the_next_row_that_holds_it() -> None:
     async with running() as (app, pilot):
         await pilot.press("3", "/", "k", "6", "enter")
@@ -613,7 +610,6 @@ async def test_search_goes_to_the_next_row_that_holds_it() -> None:
 # --- looks --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick
 async def test_exactly_one_panel_has_the_heavy_frame_and_the_cursor() -> None:
     async with running() as (app, pilot):
         for key in ("tab", "tab", "tab", "shift+tab", "2", "1"):
