@@ -40,6 +40,7 @@ from support.agents import (
     write_lines,
 )
 from support.clients import chat_at
+from support.messages import tool_results
 from support.server import running_server
 
 
@@ -57,9 +58,7 @@ def prompt(agent: Agent, text: str = "go on") -> str:
 
 
 def results(agent: Agent) -> list[ToolResultMessage]:
-    return [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    return tool_results(agent.session.entries)
 
 
 async def goes_on(agent: Agent) -> None:

@@ -16,6 +16,7 @@ from foldline.protocol import Compaction, FoldlineError, ToolResultMessage, even
 from support.agents import Watch, agent_in, write_lines
 from support.clients import preset_at
 from support.limits import few
+from support.messages import tool_results
 from support.sentences import pattern
 from support.server import RunningServer, running_server
 
@@ -75,9 +76,7 @@ def agent_at(
 
 
 def results(agent: Agent) -> Sequence[ToolResultMessage]:
-    return [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    return tool_results(agent.session.entries)
 
 
 @pytest.mark.quick_cases(4)

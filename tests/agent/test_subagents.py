@@ -61,6 +61,7 @@ from support.agents import (
     tool_reply,
 )
 from support.homes import put
+from support.messages import tool_results
 from support.trust import agree
 
 pytestmark = pytest.mark.usefixtures("data_folder")
@@ -91,7 +92,7 @@ class Team(PlayedLLM):
 
 
 def results(session: Session) -> list[ToolResultMessage]:
-    return [entry for entry in session.entries if isinstance(entry, ToolResultMessage)]
+    return tool_results(session.entries)
 
 
 def children(agent: Agent) -> list[Session]:

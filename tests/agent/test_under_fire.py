@@ -37,6 +37,7 @@ from support.agents import Watch, agent_in, other_tasks_done, reload_session
 from support.cancellation import Moment, Stopper
 from support.clients import chat_at
 from support.limits import examples
+from support.messages import tool_results
 from support.sentences import says
 from support.server import RunningServer, running_server
 from support.server_process import Seen
@@ -423,7 +424,7 @@ async def test_a_fault_ends_in_an_answer_or_in_one_sentence(
             entry for entry in fire.entries if isinstance(entry, AssistantMessage)
         ]
         assert (partial.text, partial.stop_reason) == (fault.keeps, "error")
-    results = [entry for entry in fire.entries if isinstance(entry, ToolResultMessage)]
+    results = tool_results(fire.entries)
     assert len(results) == len(fault.results)
     for result, (text, is_error) in zip(results, fault.results, strict=True):
         assert result.text.startswith(text) and result.is_error == is_error

@@ -18,10 +18,10 @@ from foldline.protocol import (
     TextPart,
     ToolCallPart,
     ToolResultMessage,
-    UserMessage,
     text_parts,
 )
 from foldline.view.tokens import estimate_tokens
+from support.messages import assistant, user
 from support.pi_messages import pi_messages
 from support.recordings import needs_recorded, recordings
 
@@ -36,14 +36,6 @@ HEADINGS = [
     "## Next Steps",
     "## Critical Context",
 ]
-
-
-def user(text: str) -> UserMessage:
-    return UserMessage(parts=text_parts(text))
-
-
-def assistant(text: str) -> AssistantMessage:
-    return AssistantMessage(parts=text_parts(text))
 
 
 def group(

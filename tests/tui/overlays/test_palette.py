@@ -10,6 +10,8 @@ from foldline.tui.lists.picker import SLICE, PickerItem, ranked, ranking
 from foldline.tui.overlays.palette import ItemSource, Palette, PaletteItem, open_palette
 from support.live import Live, live
 
+pytestmark = pytest.mark.usefixtures("data_folder")
+
 CHOICES = [
     PickerItem("clear", "Clear the context", "/clear"),
     PickerItem("compact", "Compact the context", "/compact [focus]"),
@@ -60,12 +62,6 @@ def test_thousands_of_choices_are_looked_at_in_slices() -> None:
     *pauses, last = ranking("session 99", many)
     assert pauses == [None] * 9 and last is not None
     assert last[0].choice.id == "99"
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A theme that is taken is kept in the user's settings."""
-    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
 
 
 class Acted:

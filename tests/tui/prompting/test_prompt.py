@@ -49,6 +49,7 @@ from foldline.tui.prompting.prompt import (
 from support.agents import PATIENCE
 from support.chat_app import ChatApp, burst, screen_text
 from support.history import history
+from support.stories import screen_rows
 
 QUEUED = ChatState(
     activity=Stepping(90.0), waiting=Waiting(queued=("one", "two", "three"))
@@ -517,10 +518,7 @@ async def test_no_text_breaks_the_frame() -> None:
         ):
             app.chat.prompt.editor.put(text)
             await pilot.pause()
-            rows = [
-                "".join(piece.text for piece in strip)
-                for strip in app.screen._compositor.render_strips()
-            ]
+            rows = screen_rows(app)
             top = next(at for at, row in enumerate(rows) if row.startswith("┏"))
             end = next(at for at, row in enumerate(rows) if row.startswith("┗"))
             assert end - top > 3, "it is wrapped"

@@ -12,13 +12,9 @@ from support.images import image
 from support.live import StreamedAnswer
 from support.scenes import Scene, scene
 
+pytestmark = pytest.mark.usefixtures("data_folder")
+
 Compare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def own_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nobody else's prompts are offered."""
-    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
 
 
 async def in_use(made: Scene, pilot: Pilot[None]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
-from foldline.protocol import Entry, UserMessage, text_parts
+from foldline.protocol import Entry, text_parts
 from foldline.tui.browser.inspector.panels import NOT_COMPACTED, InspectorPanels
 from foldline.tui.browser.panels.entry_list import EntryList, row_of
 from foldline.tui.browser.panels.states import row_key, state_words
@@ -16,6 +16,7 @@ from foldline.view.projection import Projection
 from foldline.view.weight import entry_weight
 from support.history import call
 from support.limits import ALL
+from support.messages import user
 from support.stories import (
     SERVICE,
     PanelsApp,
@@ -58,10 +59,6 @@ def grow(app: PanelsApp, *entries: Entry) -> None:
     for entry in entries:
         projection.append(entry.model_copy(update={"index": projection.last_index + 1}))
     app.panels.refresh_from(projection)
-
-
-def user(text: str = "more") -> Entry:
-    return UserMessage(parts=text_parts(text))
 
 
 async def put_cursor(app: PanelsApp, pilot: Pilot[None], index: int) -> None:
