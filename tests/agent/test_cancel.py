@@ -399,6 +399,7 @@ async def test_a_second_cancel_does_not_break_into_the_tidying_of_the_first(
     await agent.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approvals", ["all", "ask"])
 async def test_a_cancel_at_any_event_leaves_a_sound_history(
     tmp_path: Path, approvals: str

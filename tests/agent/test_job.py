@@ -226,6 +226,7 @@ async def test_with_compaction_off_the_session_ends_in_one_sentence_and_loses_no
         assert list(unseen(run.files[: len(asked)], run.server.requests())) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("believed", [65_536, 1_000_000])
 async def test_a_window_smaller_than_believed_is_found_out_and_the_same_step_goes_through(
     tmp_path: Path, believed: int

@@ -166,6 +166,7 @@ def test_a_session_that_cannot_be_written_is_said_at_once_and_forked(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     unshared() is not None, reason=f"no mounts of our own: {unshared()}"
 )

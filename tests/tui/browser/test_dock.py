@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from textual import events
 
 from foldline.tui.browser.inspector.screen import InspectorScreen
@@ -66,6 +67,7 @@ async def test_tab_goes_from_the_prompt_to_the_transcript_through_the_panels_and
         ]
 
 
+@pytest.mark.slow
 async def test_a_resize_across_the_limit_and_maximising_keep_the_place(
     tmp_path: Path,
 ) -> None:
