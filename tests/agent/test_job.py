@@ -258,6 +258,7 @@ async def test_a_window_smaller_than_believed_is_found_out_and_the_same_step_goe
         assert len(retried) == 1
 
 
+@pytest.mark.slow
 async def test_the_job_goes_on_in_another_process_of_the_same_session(
     tmp_path: Path,
 ) -> None:

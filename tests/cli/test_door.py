@@ -72,7 +72,7 @@ def test_commands_on_files_import_neither_textual_nor_openai(cli: CommandLine) -
     assert done.stdout.endswith("[]\n")
 
 
-@pytest.mark.quick_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_stream_that_is_closed_keeps_no_command_from_its_work(
     cli: CommandLine, closed: int

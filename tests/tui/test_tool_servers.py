@@ -22,7 +22,6 @@ def servers_in(folder: Path, *configs: ServerConfig) -> ToolServers:
     return ToolServers(configs, folder=folder, logs=folder / "logs", environ={})
 
 
-@pytest.mark.quick
 async def test_a_servers_tool_is_a_row_like_any_other_and_all_else_is_quiet(
     tmp_path: Path,
 ) -> None:

@@ -406,7 +406,6 @@ async def test_enter_in_the_empty_prompt_opens_the_newest_compaction_and_closes_
         assert running.transcript_rows() == before, "what is out of sight is left alone"
 
 
-@pytest.mark.quick
 async def test_u_on_the_line_of_a_compaction_takes_it_back_and_the_offer_goes(
     tmp_path: Path,
 ) -> None:

@@ -249,7 +249,6 @@ async def test_f3_during_a_compaction_for_a_prompt_holds_its_commit_until_it_is_
         assert asked[-1].startswith("And now.")
 
 
-@pytest.mark.quick
 async def test_in_the_mode_ask_a_prompt_waits_for_the_reader(tmp_path: Path) -> None:
     async with live(
         tmp_path, window=16_384, summaries=("## Goal\n- asked",), mode="ask"
@@ -267,7 +266,6 @@ async def test_in_the_mode_ask_a_prompt_waits_for_the_reader(tmp_path: Path) -> 
         assert len(compactions(running)) == 1
 
 
-@pytest.mark.quick
 async def test_guidance_leads_to_another_draft_and_edits_to_another_text(
     tmp_path: Path,
 ) -> None:

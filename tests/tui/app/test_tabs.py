@@ -301,7 +301,6 @@ async def test_what_a_screen_opens_late_lies_over_its_own_session(
         assert running.app.chat is other and other.front is other
 
 
-@pytest.mark.quick
 async def test_closing_asks_only_where_something_runs_and_gives_the_session_back(
     tmp_path: Path,
 ) -> None:

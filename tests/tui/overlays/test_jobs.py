@@ -73,6 +73,7 @@ async def test_jobs_of_an_earlier_run_are_shown_with_their_output(
         await running.until(lambda: "what it wrote" in running.text)
 
 
+@pytest.mark.slow
 async def test_how_it_ended_is_seen_as_soon_as_it_has(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     script = f"while [ ! -e {gate} ]; do sleep 0.02; done; exit 3"
@@ -107,6 +108,7 @@ async def test_it_is_stopped_after_a_confirmation_and_the_model_learns_of_it(
         assert any("stopped by the user" in text for text in told)
 
 
+@pytest.mark.slow
 async def test_the_output_opens_at_its_end_and_scrolls(tmp_path: Path) -> None:
     async with watching(tmp_path / "w", "seq 1 500; sleep 600") as running:
         await running.until(lambda: "500" in jobs(running)[0].output.text())

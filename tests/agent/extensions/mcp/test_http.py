@@ -13,6 +13,8 @@ from support.sentences import says
 
 from .conftest import ServerHarness
 
+pytestmark = pytest.mark.quick_cases(1)
+
 KEY = "planted-bearer-key"
 SENT = {"Authorization": "Bearer ${KEY}"}
 OLD_AND_NEW = pytest.mark.parametrize(

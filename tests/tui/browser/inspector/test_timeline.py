@@ -115,7 +115,6 @@ def grow(found: Seen, *entries: Entry) -> None:
 # --- The moment is the truth of then ------------------------------------------------------------------
 
 
-@pytest.mark.quick
 async def test_all_panels_show_what_the_command_line_gives_for_the_request() -> None:
     story = compacted_story()
     async with seen(story.projection()) as found:
@@ -310,7 +309,6 @@ async def test_nothing_is_edited_in_the_past() -> None:
         assert len(found.app.wanted) == 1
 
 
-@pytest.mark.quick
 async def test_compactions_are_stops_of_their_own() -> None:
     async with seen(compacted_story().projection()) as found:
         first, second = (
