@@ -964,7 +964,7 @@ async def test_a_part_that_cannot_be_imported_is_said_and_all_else_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with live(tmp_path, "still here") as running:
-        for key, part in (("f4", "screens.jobs"), ("ctrl+p", "screens.palette")):
+        for key, part in (("f4", "overlays.jobs"), ("ctrl+p", "overlays.palette")):
             monkeypatch.setitem(sys.modules, f"foldline.tui.{part}", None)
             await running.pilot.press(key)
             await running.until(
