@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test test-all test-real bench campaign kill agents lint readability prices format docs wheel clean
+.PHONY: run demo test test-all test-exhaustive test-real bench campaign kill agents lint readability prices format docs wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -11,12 +11,19 @@ demo: .venv/ready
 	@$(BIN)/foldline demo
 
 # Three on two cores: many tests wait for the processes they start.
-test: .venv/ready
-	$(BIN)/pytest -n 3 --ignore=tests/real
+PYTEST := $(BIN)/pytest -n 3 --ignore=tests/real
 
-# With every recorded session, size and random example: what `make test` takes a few of (tests/support/limits.py).
-test-all: .venv/ready
-	FOLDLINE_TESTS=all $(BIN)/pytest -n 3 --ignore=tests/real
+# The first tier: every rule and screen, but not at every size, in every theme and in a real terminal.
+test: .venv/ready
+	$(PYTEST) -m "quick or not slow"
+
+# Both tiers: every test.
+test-all: test
+	$(PYTEST) -m "slow and not quick"
+
+# Every test with every recorded session, size and random example (tests/support/limits.py): takes hours.
+test-exhaustive: .venv/ready
+	FOLDLINE_TESTS=all $(PYTEST)
 
 # llama.cpp's own server with a small real model, and the reference tool servers: 160 s of processor time; what
 # does not install is skipped.

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,24 @@ def share_parsed_styles() -> None:
 
 
 share_parsed_styles()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the first cases of a test with `quick_cases` as quick, all others as slow.
+
+    Runs before the order is shuffled and before `-m` deselects.
+    """
+    cases: Counter[str] = Counter()
+    for item in items:
+        limit = item.get_closest_marker("quick_cases")
+        is_slow = any(marker.name == "slow" for marker in item.own_markers)
+        if limit is None or is_slow:
+            continue
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        is_quick = cases[test] <= limit.args[0]
+        item.add_marker(pytest.mark.quick if is_quick else pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

@@ -254,6 +254,7 @@ def _of_a_turn(follower: Follower, of: Grown) -> Effort:
     return typical(efforts)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("action", ["hide", "show", "pin", "unpin", "drop"])
 def test_an_edit_of_what_came_last_looks_at_no_more_of_a_longer_view(
     action: EditAction,

@@ -303,6 +303,7 @@ async def test_in_the_sandbox_what_foldline_is_started_from_stays_as_it_is(
     assert (own / "a.py").exists()
 
 
+@pytest.mark.slow
 def test_the_workers_of_an_evaluation_take_no_module_of_the_working_folder(
     project: Path, tmp_path: Path
 ) -> None:
@@ -339,6 +340,7 @@ def test_python_m_foldline_takes_no_module_of_the_working_folder(
     assert not (project / "ran").exists()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME"])
 def test_our_helpers_take_no_module_of_the_working_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch, variable: str

@@ -19,6 +19,8 @@ from support.agents import write_lines
 from support.clients import preset_at
 from support.server import RunningServer, running_server
 
+pytestmark = pytest.mark.quick_cases(1)
+
 WINDOW = 200_000
 MARKED = ["anthropic", "openrouter"]
 AUTOMATIC = ["openai", "openai-responses", "deepseek"]
@@ -163,6 +165,7 @@ async def test_an_edit_an_undo_and_a_clear_are_told_apart(tmp_path: Path) -> Non
     assert (clear.expected, clear.miss) == (0, None), "too short to be kept"
 
 
+@pytest.mark.slow
 async def test_an_undo_back_to_what_is_still_kept_misses_nothing(
     tmp_path: Path,
 ) -> None:
@@ -173,6 +176,7 @@ async def test_an_undo_back_to_what_is_still_kept_misses_nothing(
         assert (await made.read()).miss is None
 
 
+@pytest.mark.slow
 async def test_a_rewind_is_named_where_what_it_leads_back_to_is_gone(
     tmp_path: Path,
 ) -> None:
@@ -209,6 +213,7 @@ async def test_other_tools_are_named_before_all_else(
     )
 
 
+@pytest.mark.slow
 async def test_another_model_has_a_cache_of_its_own(tmp_path: Path) -> None:
     async with bench(tmp_path, "openai") as made:
         with server_of("openai", model="scripted-2") as (_, other):

@@ -10,6 +10,8 @@ from foldline.llm.providers import PROVIDERS
 from support.limits import few
 from support.reading_turns import read_files
 
+pytestmark = pytest.mark.quick_cases(1)
+
 LEAST = 0.9
 """Of the input between compactions."""
 DIFFERENT = (
@@ -34,6 +36,7 @@ async def test_nine_tenths_of_the_input_come_from_the_cache(
     assert run.share >= LEAST, f"{run.share:.1%}"
 
 
+@pytest.mark.slow
 async def test_claude_at_openrouter_is_marked_and_cached(tmp_path: Path) -> None:
     run = await read_files(tmp_path, *ROUTED)
     assert run.share >= LEAST, f"{run.share:.1%}"
@@ -52,6 +55,7 @@ async def test_four_marks_and_no_more_also_across_compactions(
     assert run.share >= LEAST, f"{run.share:.1%}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "model"), [("anthropic", "scripted-1"), ROUTED])
 async def test_without_the_marks_at_the_ends_the_cache_has_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str, model: str
@@ -65,6 +69,7 @@ async def test_without_the_marks_at_the_ends_the_cache_has_little(
     assert (await read_files(tmp_path, preset, model)).share < LEAST / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["openai", "openai-responses"])
 async def test_the_requests_of_a_session_carry_its_name(
     tmp_path: Path, preset: str

@@ -40,6 +40,7 @@ from support.agents import (
     write_lines,
 )
 from support.clients import chat_at
+from support.messages import tool_results
 from support.server import running_server
 
 
@@ -57,9 +58,7 @@ def prompt(agent: Agent, text: str = "go on") -> str:
 
 
 def results(agent: Agent) -> list[ToolResultMessage]:
-    return [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    return tool_results(agent.session.entries)
 
 
 async def goes_on(agent: Agent) -> None:
@@ -400,6 +399,7 @@ async def test_a_second_cancel_does_not_break_into_the_tidying_of_the_first(
     await agent.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approvals", ["all", "ask"])
 async def test_a_cancel_at_any_event_leaves_a_sound_history(
     tmp_path: Path, approvals: str

@@ -82,6 +82,7 @@ async def compactions_with_honest_usage(folder: Path) -> int:
         return len(agent.session.projection.all_compactions)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "first_honest", [0, 1], ids=["from the first request on", "after an honest answer"]
 )

@@ -11,6 +11,7 @@ from support.clients import client_of
 from support.server import running_server
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("different", "field", "value"),
     [

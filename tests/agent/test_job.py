@@ -226,6 +226,7 @@ async def test_with_compaction_off_the_session_ends_in_one_sentence_and_loses_no
         assert list(unseen(run.files[: len(asked)], run.server.requests())) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("believed", [65_536, 1_000_000])
 async def test_a_window_smaller_than_believed_is_found_out_and_the_same_step_goes_through(
     tmp_path: Path, believed: int
@@ -257,6 +258,7 @@ async def test_a_window_smaller_than_believed_is_found_out_and_the_same_step_goe
         assert len(retried) == 1
 
 
+@pytest.mark.slow
 async def test_the_job_goes_on_in_another_process_of_the_same_session(
     tmp_path: Path,
 ) -> None:

@@ -14,7 +14,6 @@ from foldline.llm import Chunk, ContextOverflow, LLMError, Request
 from foldline.protocol import (
     Compaction,
     ImagePart,
-    ToolResultMessage,
     Usage,
     events,
     operations,
@@ -30,6 +29,7 @@ from support.agents import (
     reply,
     tool_reply,
 )
+from support.messages import tool_results
 
 
 def picture(width: int, height: int) -> bytes:
@@ -153,6 +153,7 @@ async def test_a_usage_reported_before_a_compaction_does_not_begin_the_next_one(
     await agent.aclose()
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("spins", range(0, 24, 2))
 async def test_a_file_that_was_written_before_the_cancel_is_told_to_the_model(
     tmp_path: Path, spins: int
@@ -168,9 +169,7 @@ async def test_a_file_that_was_written_before_the_cancel_is_told_to_the_model(
     agent.executor.submit(operations.Interrupt())
     await agent.executor.settle()
     await other_tasks_done()
-    [result] = [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    [result] = tool_results(agent.session.entries)
     written = (tmp_path / "x.txt").exists()
     assert not (written and result.text.startswith("Not run"))
     llm.script.clear()

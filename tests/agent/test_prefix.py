@@ -20,7 +20,6 @@ from foldline.protocol import (
     Entry,
     NoticeRecord,
     Revert,
-    ToolResultMessage,
     Undo,
     UserMessage,
     events,
@@ -32,6 +31,7 @@ from foldline.view.rules import broken
 from support.agents import PATIENCE, agent_in, reload_session
 from support.clients import client_of
 from support.mcp_server import RED_DOT, stdio_server
+from support.messages import tool_results
 from support.server import RunningServer, Seen, running_server
 from support.server_checks import CACHE_STEP
 
@@ -198,9 +198,7 @@ async def tools_and_failures(walk: Walk) -> None:
     )
     walk.agent.executor.submit(operations.Interrupt())
     await walk.agent.executor.settle()
-    hundred = [entry for entry in walk.entries if isinstance(entry, ToolResultMessage)][
-        -100:
-    ]
+    hundred = tool_results(walk.entries)[-100:]
     assert len({entry.call_id for entry in hundred}) == 100
     assert [entry.details.brief for entry in hundred[50:]] == [
         "cancelled ✗",

@@ -16,6 +16,7 @@ from foldline.protocol import Compaction, FoldlineError, ToolResultMessage, even
 from support.agents import Watch, agent_in, write_lines
 from support.clients import preset_at
 from support.limits import few
+from support.messages import tool_results
 from support.sentences import pattern
 from support.server import RunningServer, running_server
 
@@ -75,11 +76,10 @@ def agent_at(
 
 
 def results(agent: Agent) -> Sequence[ToolResultMessage]:
-    return [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    return tool_results(agent.session.entries)
 
 
+@pytest.mark.quick_cases(4)
 @each_preset
 async def test_it_streams_thinks_calls_tools_and_counts(
     tmp_path: Path, preset: str
@@ -119,6 +119,7 @@ async def test_it_streams_thinks_calls_tools_and_counts(
             await agent.aclose()
 
 
+@pytest.mark.quick_cases(1)
 @each_api
 async def test_a_refusal_keeps_the_servers_words(tmp_path: Path, preset: str) -> None:
     with running_server(script=SCRIPT) as server:
@@ -138,6 +139,7 @@ async def test_a_refusal_keeps_the_servers_words(tmp_path: Path, preset: str) ->
         assert len(server.requests()) == 1
 
 
+@pytest.mark.quick_cases(1)
 @each_api
 async def test_a_window_smaller_than_believed_is_compacted_for(
     tmp_path: Path, preset: str

@@ -82,6 +82,7 @@ async def test_where_few_requests_would_pay_it_the_price_is_only_said(
     assert starts.index("notice") < len(starts) - 1, "before the last requests"
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "options",
     [{"mode": "off"}, {"budget": BudgetSettings(threshold=60_000)}],

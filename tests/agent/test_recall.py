@@ -33,6 +33,7 @@ from foldline.view.items import is_hidden_placeholder
 from foldline.view.tokens import estimate_tokens
 from support.agents import PlayedLLM, agent_in, tool_reply, write_lines
 from support.history import IMAGE, History, call, history
+from support.messages import tool_results
 
 
 async def recall(
@@ -60,9 +61,7 @@ async def compacted(tmp_path: Path) -> tuple[Agent, ToolResultMessage]:
     for text in ("read a.txt", "what else? " * 400, "and then? " * 400):
         await agent.prompt(text)
     await agent.compact()
-    [result] = [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    [result] = tool_results(agent.session.entries)
     assert agent.session.projection.fate(result.index).kind == "summarised"
     return agent, result
 
@@ -94,9 +93,7 @@ async def test_what_is_hidden_by_hand_names_it_only_to_such_a_model_too(
     read = tool_reply(("read", {"path": "a.txt"}))
     agent, _ = agent_in(tmp_path, PlayedLLM(read), tools=tools)
     await agent.prompt("read it")
-    [result] = [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    [result] = tool_results(agent.session.entries)
     hide = operations.EditView(target=result.index, action="hide")
     await agent.executor.wait_for(agent.executor.submit(hide))
     [hidden] = [item for item in agent.session.projection.view if item.fate == "hidden"]
@@ -137,9 +134,7 @@ async def test_the_model_can_fetch_a_compacted_entry_in_a_turn(tmp_path: Path) -
         ]
     )
     await agent.prompt("what was in row 7?")
-    read = [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ][-1]
+    read = tool_results(agent.session.entries)[-1]
     assert read.text == result.text
     await agent.aclose()
 

@@ -104,6 +104,7 @@ async def test_an_overflow_compacts_and_the_turn_goes_on(tmp_path: Path) -> None
         await agent.aclose()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "fault", [{"cut_after": 6}, {"reset_after": 6}, {"malformed_after": 6}]
 )

@@ -68,6 +68,7 @@ async def test_the_first_prompt_on_a_full_disk_is_told_and_no_model_is_asked(
     await agent.aclose()
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("share", [n / 16 for n in range(16)])
 async def test_wherever_in_a_day_the_disk_fills_up_nothing_is_torn_and_the_same_process_goes_on(
     tmp_path: Path, share: float
@@ -292,6 +293,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_a_disk_of_its_own_that_is_full_or_read_only_is_told_by_name(
     small_disk: dict[str, Any],
 ) -> None:

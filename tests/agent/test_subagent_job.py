@@ -13,6 +13,7 @@ from foldline.view.rules import broken
 from support.agents import agent_in
 from support.clients import chat_at
 from support.job_files import sample
+from support.messages import tool_results
 from support.server import running_server
 
 pytestmark = pytest.mark.usefixtures("data_folder")
@@ -75,6 +76,7 @@ def make_files(folder: Path) -> int:
     return size
 
 
+@pytest.mark.slow
 async def test_children_read_600_kb_and_the_parent_never_compacts(
     tmp_path: Path,
 ) -> None:
@@ -92,9 +94,7 @@ async def test_children_read_600_kb_and_the_parent_never_compacts(
     assert agent.session.path is not None
     parent, *children = [Session.open(path) for path in tree_of(agent.session.path)]
     assert not parent.projection.compactions()
-    results = [
-        entry for entry in parent.entries if isinstance(entry, ToolResultMessage)
-    ]
+    results = tool_results(parent.entries)
     assert [each.text.splitlines()[0] for each in results] == [
         f"All of {name} is read." for name in NAMES
     ]

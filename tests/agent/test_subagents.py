@@ -60,6 +60,7 @@ from support.agents import (
     tool_reply,
 )
 from support.homes import put
+from support.messages import tool_results
 from support.trust import agree
 
 pytestmark = pytest.mark.usefixtures("data_folder")
@@ -90,7 +91,7 @@ class Team(PlayedLLM):
 
 
 def results(session: Session) -> list[ToolResultMessage]:
-    return [entry for entry in session.entries if isinstance(entry, ToolResultMessage)]
+    return tool_results(session.entries)
 
 
 def children(agent: Agent) -> list[Session]:
@@ -741,6 +742,7 @@ async def test_an_agents_file_cannot_raise_the_users_bound(tmp_path: Path) -> No
     await agent.aclose()
 
 
+@pytest.mark.slow
 async def test_a_hundred_at_once_have_all_their_results(tmp_path: Path) -> None:
     parts = [task(f"part {n}") for n in range(100)]
     llm = Team({"part": ["done"] * 100, "boss": [tool_reply(*parts), "ok"]})

@@ -37,6 +37,7 @@ from support.agents import Watch, agent_in, other_tasks_done, reload_session
 from support.cancellation import Moment, Stopper
 from support.clients import chat_at
 from support.limits import examples
+from support.messages import tool_results
 from support.sentences import says
 from support.server import RunningServer, running_server
 from support.server_process import Seen
@@ -399,6 +400,7 @@ def under_fire(
 # --- every fault ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 async def test_a_fault_ends_in_an_answer_or_in_one_sentence(
     tmp_path: Path, server: RunningServer, fault: Fault
@@ -422,7 +424,7 @@ async def test_a_fault_ends_in_an_answer_or_in_one_sentence(
             entry for entry in fire.entries if isinstance(entry, AssistantMessage)
         ]
         assert (partial.text, partial.stop_reason) == (fault.keeps, "error")
-    results = [entry for entry in fire.entries if isinstance(entry, ToolResultMessage)]
+    results = tool_results(fire.entries)
     assert len(results) == len(fault.results)
     for result, (text, is_error) in zip(results, fault.results, strict=True):
         assert result.text.startswith(text) and result.is_error == is_error
@@ -450,6 +452,7 @@ def one_sentence(fire: Fire, sentence: str, fault: Fault) -> None:
     assert sentence in kept
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.retries], ids=str)
 async def test_what_passes_is_survived_unseen(
     tmp_path: Path, server: RunningServer, fault: Fault
@@ -478,6 +481,7 @@ async def test_what_passes_is_survived_unseen(
     await fire.aclose()
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.says], ids=str)
 async def test_a_failed_turn_goes_on_with_the_very_request_that_failed(
     tmp_path: Path, server: RunningServer, fault: Fault
@@ -572,6 +576,7 @@ async def test_a_draft_is_tried_again_within_its_compaction(
     await fire.aclose()
 
 
+@pytest.mark.slow
 async def test_an_escape_while_a_draft_waits_leaves_the_old_view(
     tmp_path: Path, server: RunningServer
 ) -> None:
@@ -631,6 +636,7 @@ BEGINS = (
 )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", HELD)
 async def test_an_escape_ends_what_would_never_end(
     tmp_path: Path, server: RunningServer, name: str

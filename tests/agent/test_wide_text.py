@@ -22,6 +22,7 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("characters", [3_000, 6_500, 8_000])
 async def test_a_session_that_learnt_on_english_takes_chinese_text_without_a_refused_request(
     tmp_path: Path, characters: int

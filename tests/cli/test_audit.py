@@ -159,6 +159,7 @@ def test_control_characters_of_a_lost_fact_never_reach_the_terminal(
         assert not set(said.out) & set("\x1b\x07\u202e")
 
 
+@pytest.mark.quick_cases(1)
 @needs_recorded
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_compacts_another_agent_made_are_audited(

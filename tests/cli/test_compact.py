@@ -252,6 +252,7 @@ def test_a_strategy_of_ones_own_that_fails_changes_nothing(
     assert (folder / "events.jsonl").read_bytes() == before
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("strategy", sorted(BUILT_IN))
 def test_every_strategy_leaves_one_record_a_run_in_the_log_that_was_asked_for(
     cli: CommandLine, strategy: str

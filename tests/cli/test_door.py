@@ -60,6 +60,7 @@ def test_importing_the_library_imports_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_commands_on_files_import_neither_textual_nor_openai(cli: CommandLine) -> None:
     script = (
         "import sys; from foldline.cli import main; main(['sessions']); main(['config'])\n"
@@ -71,6 +72,7 @@ def test_commands_on_files_import_neither_textual_nor_openai(cli: CommandLine) -
     assert done.stdout.endswith("[]\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_stream_that_is_closed_keeps_no_command_from_its_work(
     cli: CommandLine, closed: int
@@ -227,6 +229,7 @@ def test_debug_shows_the_traceback_of_a_failure(cli: CommandLine) -> None:
         cli("--debug", "view", "missing.jsonl")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(
     cli: CommandLine,
 ) -> None:
@@ -254,6 +257,7 @@ def test_output_is_utf8_whatever_the_locale(cli: CommandLine) -> None:
     assert "┃" in done.stdout.decode("utf-8")
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_is_named_as_the_trouble(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +275,7 @@ def test_a_folder_that_is_gone_is_named_as_the_trouble(
     assert done.stderr == f"foldline: {FOLDER_GONE}\n"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence(cli: CommandLine) -> None:
     folder = cli.keep(history().turn("hello", "hi").entries)
     full = Path("/dev/full")

@@ -129,6 +129,7 @@ def test_a_terminal_gets_no_bytes_and_nothing_that_acts_on_it(
     assert NOT_FOR_TERMINALS.format(title="Foldline file") in said.err
 
 
+@pytest.mark.quick_cases(1)
 @needs_recorded
 @pytest.mark.parametrize("form", ["foldline", "openai"])
 def test_an_export_is_imported_and_goes_on(

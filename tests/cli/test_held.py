@@ -56,6 +56,7 @@ def test_without_a_terminal_it_is_one_sentence_with_both_ways_out(
     assert f"`foldline open {ref}`" in said.err and f"`foldline fork {ref}`" in said.err
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("answers", [("q\n",), ("\n", "what?\n", " QUIT \n"), ()])
 def test_the_question_names_session_and_holder_and_q_ends(
     folder: Path,
@@ -166,6 +167,7 @@ def test_a_session_that_cannot_be_written_is_said_at_once_and_forked(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     unshared() is not None, reason=f"no mounts of our own: {unshared()}"
 )

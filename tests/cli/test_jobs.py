@@ -20,6 +20,7 @@ JOB = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_no_job_is_left_behind(cli: CommandLine, number: signal.Signals | None) -> None:
     calls = [{"name": "bash", "arguments": JOB}, {"name": "bash", "arguments": WRITTEN}]

@@ -74,6 +74,7 @@ def test_a_run_uses_them_ends_them_and_writes_no_secret(
     assert not any(SECRET.encode() in path.read_bytes() for path in written)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(
     300
 )  # the first one waits for all imports of the program and of a server, too
@@ -98,6 +99,7 @@ def test_ended_from_outside_in_mid_call_no_server_is_left_behind(
     assert not any(map(is_alive, diary.pids))
 
 
+@pytest.mark.slow
 def test_the_doctor_connects_where_it_may(cli: CommandLine, diary: Diary) -> None:
     assert f"1 server set up: one; {TRY_SERVERS}" in cli("doctor").out
     assert diary.pids == []
@@ -115,6 +117,7 @@ def test_a_project_may_not_set_one_up(cli: CommandLine) -> None:
     assert "a project cannot set mcp.evil.command" in said.err
 
 
+@pytest.mark.slow
 def test_login_shows_a_page_waits_for_the_answer_and_logout_forgets_it(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

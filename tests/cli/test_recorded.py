@@ -7,7 +7,7 @@ import pytest
 from support.command_line import CommandLine
 from support.recordings import READ, needs_recorded, recordings
 
-pytestmark = needs_recorded
+pytestmark = [needs_recorded, pytest.mark.quick_cases(1)]
 SMALL = ("gemini-cli", "qwen-code")
 """Too small for anything to be compacted at a window that holds a session."""
 FILES = pytest.mark.parametrize(

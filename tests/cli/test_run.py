@@ -279,6 +279,7 @@ def test_a_window_smaller_than_the_system_prompt_fails_and_keeps_nothing_half(
     assert cli("sessions", "--json").json == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 @pytest.mark.parametrize(
     ("number", "code"),

@@ -74,6 +74,7 @@ def test_a_run_goes_on_with_the_next_model_and_says_so(
     assert change.model == "second-1" and change.provider
 
 
+@pytest.mark.slow
 def test_the_next_but_one_takes_over_where_the_next_fails_too(
     cli: CommandLine, servers: Servers
 ) -> None:
@@ -105,6 +106,7 @@ def test_what_was_sent_is_not_sent_elsewhere_where_it_was_refused(
     assert second.requests() == []
 
 
+@pytest.mark.slow
 def test_where_all_fail_the_last_one_says_why(
     cli: CommandLine, servers: Servers
 ) -> None:

@@ -69,6 +69,7 @@ def test_the_next_run_works_on_in_the_mode_before(
     assert PLAN_MODE_OVER in str(server.requests()[-1].messages)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     ("lines", "result"),
     [

@@ -30,6 +30,7 @@ def asked(cli: CommandLine, monkeypatch: pytest.MonkeyPatch, preset: str) -> lis
     return seen
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("preset", ["openai", "openai-responses"])
 def test_openai_gets_it_as_the_key_of_its_cache(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, preset: str
@@ -38,6 +39,7 @@ def test_openai_gets_it_as_the_key_of_its_cache(
     assert name
 
 
+@pytest.mark.slow
 def test_xai_gets_it_in_a_header(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,6 +51,7 @@ def test_xai_gets_it_in_a_header(
     )
 
 
+@pytest.mark.slow
 def test_another_session_has_another_name(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

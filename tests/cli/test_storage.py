@@ -98,6 +98,7 @@ sys.exit(main(["run", "hello"]))
 """
 
 
+@pytest.mark.slow
 def test_run_on_a_full_disk_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environ = {**os.environ, "FOLDLINE_HOME": str(home), "FOLDLINE_MODEL": "offline"}

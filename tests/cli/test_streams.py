@@ -27,6 +27,7 @@ def foldline(*arguments: str, **streams: object) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-m", "foldline", *arguments], **pipes)
 
 
+@pytest.mark.slow
 def test_a_run_that_nobody_reads_any_more_ends_and_so_does_what_it_started(
     cli: CommandLine,
 ) -> None:
@@ -50,6 +51,7 @@ def test_a_run_that_nobody_reads_any_more_ends_and_so_does_what_it_started(
     assert not is_alive(pid)
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_was_given_all_the_same(cli: CommandLine) -> None:
     read, write = os.pipe()
     os.close(read)
@@ -62,6 +64,7 @@ def test_an_answer_that_nobody_reads_was_given_all_the_same(cli: CommandLine) ->
     assert b"Traceback" not in err and b"Exception" not in err
 
 
+@pytest.mark.quick_cases(1)
 @needs_full
 @pytest.mark.parametrize(
     "arguments", [("--version",), ("run", "hello"), ("run", "hello", "--json")]
@@ -78,6 +81,7 @@ def test_what_cannot_be_written_is_one_sentence_that_names_stdout(
     )
 
 
+@pytest.mark.slow
 @needs_full
 def test_a_log_that_is_full_does_not_cost_the_answer(cli: CommandLine) -> None:
     (cli.cwd / "notes.txt").write_text("remember the milk\n")

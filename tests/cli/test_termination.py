@@ -27,6 +27,7 @@ def _until_busy(folder: Path) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", ["spin", "thread-spin", "wait", "thread-wait", "backtrack"]
 )
@@ -45,6 +46,7 @@ def test_run_ends_at_a_signal_while_its_code_is_stuck(
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--plain",)], ids=["screen", "plain"])
 def test_a_chat_whose_loop_is_stuck_ends_and_leaves_the_terminal_in_order(
     tmp_path: Path, options: tuple[str, ...]

@@ -36,6 +36,7 @@ from foldline.view.tokens import estimate_text_tokens, image_tokens, message_tok
 from support.agents import PlayedLLM, agent_in
 from support.history import History, call, history
 from support.llm import ScriptedLLM
+from support.messages import tool_results
 
 LINE = "what the command said, line after line: all is well\n"
 BUDGET = Budget(32_768, 4_096, 700, 1_600, 0.75)
@@ -92,7 +93,7 @@ async def test_messages_may_be_dropped_replaced_and_merged_and_tool_messages_kee
             merged = SystemMessage(
                 origin="summary", parts=text_parts(f"{first.text} {answer.text[:20]}")
             )
-            results = [m for m in rest if isinstance(m, ToolResultMessage)]
+            results = tool_results(rest)
             short = {
                 m.key: m.model_copy(update={"parts": text_parts("short")})
                 for m in results

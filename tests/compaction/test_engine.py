@@ -608,6 +608,7 @@ async def test_the_digest_compacts_without_a_model() -> None:
 # --- it ends -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     "window", few([2_048, 4_096, 8_192, 32_768, 131_072, 1_000_000], 0, 2, 3, -1)
 )

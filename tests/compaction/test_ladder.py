@@ -386,6 +386,7 @@ async def test_cancelling_passes_through_and_is_recorded(
     assert (said["rung"], said["ratio"]) == ("failed", 1.0)
 
 
+@pytest.mark.slow
 def test_no_log_record_reaches_the_terminal_by_default() -> None:
     """Not even warnings of `foldline.compaction`: the screen is drawn on that terminal."""
     code = (

@@ -11,10 +11,11 @@ from foldline.compaction import CompactionContext
 from foldline.compaction.rewrite import faults
 from foldline.compaction.strategies.selection import compact_units, select, units_in
 from foldline.compaction.summary_text import KEPT, lists_of, unframed
-from foldline.protocol import NEW, BaseMessage, ToolResultMessage
+from foldline.protocol import NEW, BaseMessage
 from foldline.view.tokens import message_tokens
 from support.history import History, call, history
 from support.llm import ScriptedLLM
+from support.messages import tool_results
 
 LINE = "what the command said, line after line: all is well\n"
 ANALYSIS = (
@@ -133,7 +134,7 @@ async def test_one_giant_result_is_clipped_and_does_not_use_up_the_budget() -> N
         built.turn(f"request {nth}", LINE * 10)
     after = await view_after(context(built, 4_000), scores_by_index((2, 9)))
     assert after is not None
-    [result] = [message for message in after if isinstance(message, ToolResultMessage)]
+    [result] = tool_results(after)
     assert message_tokens(result) < 1_050
     assert "history_read(3)" in result.text
 

@@ -23,6 +23,7 @@ from foldline.view.rules import broken
 from support.hiding import HidingAllBut
 from support.history import History, call, history
 from support.llm import ScriptedLLM
+from support.messages import tool_results
 
 LINE = "what the command said, line after line: all is well\n"
 BUDGET = Budget(32_768, 4_096, 700, 1_600, 0.75)
@@ -59,7 +60,7 @@ def steps(count: int, *, lines: int = 40) -> History:
 
 def results(built: History) -> list[ToolResultMessage]:
     view = (item.message for item in built.projection().view)
-    return [message for message in view if isinstance(message, ToolResultMessage)]
+    return tool_results(view)
 
 
 # --- hiding --------------------------------------------------------------------------------------------

@@ -161,6 +161,7 @@ def test_the_installed_strategy_compacts_a_session(
     ]
 
 
+@pytest.mark.slow
 def test_the_strategys_constructor_gets_the_working_folder(
     program: Program, session: Path
 ) -> None:
@@ -173,6 +174,7 @@ def test_the_strategys_constructor_gets_the_working_folder(
     assert answers == ["Answer 3", "Answer 5", "Answer 7"]
 
 
+@pytest.mark.slow
 def test_the_strategy_compacts_before_a_prompt_that_does_not_fit(
     program: Program, session: Path
 ) -> None:
@@ -194,6 +196,7 @@ def test_the_strategy_compacts_before_a_prompt_that_does_not_fit(
     assert questions(session) == [*(f"question {nth}" for nth in range(8)), "and now?"]
 
 
+@pytest.mark.slow
 def test_the_users_settings_can_name_the_strategy(
     program: Program, session: Path
 ) -> None:
@@ -201,6 +204,7 @@ def test_the_users_settings_can_name_the_strategy(
     assert program.json("compact", session)["strategy"] == "OnlyQuestions"
 
 
+@pytest.mark.slow
 def test_a_projects_settings_cannot_name_the_strategy(
     program: Program, session: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +217,7 @@ def test_a_projects_settings_cannot_name_the_strategy(
     assert Session.open(session).projection.compactions() == []
 
 
+@pytest.mark.slow
 def test_an_illegal_result_changes_nothing_unless_the_window_is_full(
     program: Program, session: Path
 ) -> None:
@@ -226,6 +231,7 @@ def test_an_illegal_result_changes_nothing_unless_the_window_is_full(
     assert json.loads(done.stdout)["rung"] != "strategy"
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -244,6 +250,7 @@ def test_an_unloadable_strategy_is_one_sentence_and_compacts_nothing(
     refused_with(says, program, session, "compact", session, "--strategy", name)
 
 
+@pytest.mark.slow
 def test_no_prompt_is_sent_with_an_unloadable_strategy(
     program: Program, session: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from textual.strip import Strip
 
 from foldline.frontend.commands import COMMANDS
@@ -51,6 +52,7 @@ def test_every_modified_key_in_the_guide_is_bound() -> None:
     assert not missing
 
 
+@pytest.mark.slow
 async def test_every_command_in_the_guide_is_completed(tmp_path: Path) -> None:
     named = {
         found[1] for span in SPANS if (found := re.match(r"/([a-z]+)(?: |$)", span))
@@ -116,6 +118,7 @@ def strips(made: Scene) -> list[Strip]:
     return made.app.screen._compositor.render_strips()
 
 
+@pytest.mark.slow
 async def test_every_screen_in_the_guide_opens_and_closes_with_esc(
     tmp_path: Path,
 ) -> None:

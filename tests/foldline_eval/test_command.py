@@ -40,6 +40,7 @@ def write_session(cli: CommandLine, built: History | None = None) -> Path:
     return cli.keep((built or long_session()).entries)
 
 
+@pytest.mark.slow
 def test_every_strategy_has_a_row_with_costs_and_surviving_facts(
     cli: CommandLine,
 ) -> None:
@@ -67,6 +68,7 @@ def test_every_strategy_has_a_row_with_costs_and_surviving_facts(
             assert sum(row["states"].values()) == row["needs"] == raw["needs"]
 
 
+@pytest.mark.slow
 def test_results_with_a_digest_in_place_of_a_summary_are_marked_as_a_floor(
     cli: CommandLine,
 ) -> None:
@@ -86,6 +88,7 @@ def test_results_with_a_digest_in_place_of_a_summary_are_marked_as_a_floor(
     assert FLOOR_NOTE in people
 
 
+@pytest.mark.slow
 def test_tables_fit_eighty_columns_and_name_infeasible_arms(cli: CommandLine) -> None:
     said = cli("eval", write_session(cli, long_session(4)), "--window", "8k")
     assert said.code == 0
@@ -112,6 +115,7 @@ def test_a_session_that_never_fills_the_window_is_reported_as_such(
     assert "strategy" not in said.out.split("tokens:")[0]
 
 
+@pytest.mark.slow
 def test_a_custom_strategy_is_an_arm_like_any_other(cli: CommandLine) -> None:
     own = "foldline.compaction:ToolResultHidingCompaction"
     rows = cli(
@@ -164,6 +168,7 @@ def test_a_session_without_an_answer_has_nothing_to_replay(cli: CommandLine) -> 
     assert (said.code, said.err.count("\n"), refused in said.err) == (1, 1, True)
 
 
+@pytest.mark.slow
 def test_sessions_in_files_of_the_same_name_are_distinct(cli: CommandLine) -> None:
     for name, turns in (("one", 8), ("two", 6)):
         (cli.cwd / name).mkdir()

@@ -340,6 +340,7 @@ def test_copies_with_other_usage_count_as_the_same_messages() -> None:
     assert recall_of(run_with_view(built, copied), built).grounded == 1
 
 
+@pytest.mark.slow
 @needs_recorded
 def test_recorded_sessions_have_full_recall_of_themselves() -> None:
     for path in recordings("pi"):

@@ -8,7 +8,7 @@ import pytest
 
 from foldline.compaction import BUILT_IN
 from foldline.llm import LLM, LLMError
-from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage
+from foldline.protocol import AssistantMessage, BaseMessage
 from foldline.view.calls import pairing_faults
 from foldline.view.tokens import message_tokens
 from foldline_eval.record import ReplayRun
@@ -16,6 +16,7 @@ from foldline_eval.replay import STRIDE, UNLIMITED, recorded_messages, recorded_
 from foldline_eval.safety import violations
 from support.history import History, history
 from support.llm import ScriptedLLM, refusal
+from support.messages import tool_results
 from support.replays import opaque, replay_session
 
 WINDOW = 8_192
@@ -74,6 +75,7 @@ async def test_the_raw_run_sends_every_message_before_each_answer() -> None:
     assert texts == [message.text for message in RECORDED[: answers[-1]]]
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("arm", [*BUILT_IN, "truncate"])
 async def test_every_arm_stays_within_the_window_and_sends_valid_requests(
     arm: str,
@@ -136,9 +138,7 @@ async def test_a_result_too_large_for_the_room_is_clipped_as_in_the_agent() -> N
     run = await run_replay(
         recorded_messages(built.assistant("read").entries), "summary"
     )
-    [result] = [
-        message for message in run.last_view if isinstance(message, ToolResultMessage)
-    ]
+    [result] = tool_results(run.last_view)
     assert "history_read(" in result.text
     assert all(sent.tokens <= WINDOW for sent in run.requests)
 

@@ -107,6 +107,7 @@ def test_hiding_seen_results_breaks_no_rule() -> None:
     )
 
 
+@pytest.mark.slow
 @needs_recorded
 def test_recorded_sessions_are_valid() -> None:
     for path in recordings("pi"):

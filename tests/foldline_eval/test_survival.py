@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from foldline.memory.audit import audit
 from foldline.protocol import BaseMessage, UserMessage
 from foldline_eval.record import ReplayRun
@@ -271,6 +273,7 @@ def test_runs_share_the_facts_of_their_session() -> None:
     assert together == alone
 
 
+@pytest.mark.slow
 @needs_recorded
 def test_a_view_contains_the_facts_the_audit_finds_in_it() -> None:
     for path in recordings("pi")[:2]:

@@ -326,6 +326,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("name", SESSIONS)
 def test_an_odd_value_anywhere_is_no_error_of_ours(tmp_path: Path, name: str) -> None:
     chance = random.Random(name)

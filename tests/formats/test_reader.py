@@ -19,9 +19,9 @@ from foldline.protocol import (
     SystemMessage,
     Unknown,
     Usage,
-    UserMessage,
     text_parts,
 )
+from support.messages import user
 
 HEADER = SessionHeader(id="s", created_at=datetime(2026, 1, 2, tzinfo=UTC), cwd="/x")
 PATH = Path("/x/session.jsonl")
@@ -38,10 +38,6 @@ def check(*entries: Entry, counted: tuple[Counted, ...] = ()) -> tuple[str, ...]
 
 def unknown(name: str) -> Unknown:
     return Unknown.model_validate({"type": f"pi.{name}", "record": {}})
-
-
-def said(text: str) -> UserMessage:
-    return UserMessage(parts=text_parts(text))
 
 
 def answered(text: str, tokens: int) -> AssistantMessage:
@@ -64,7 +60,7 @@ def test_a_session_that_was_opened_and_left_is_no_error_but_said() -> None:
 
 
 def test_a_session_that_was_cleared_at_its_end_is_as_it_was_left() -> None:
-    assert check(*[said("hi")] * 10, Clear()) == ()
+    assert check(*[user("hi")] * 10, Clear()) == ()
 
 
 def test_a_file_of_many_records_and_no_message_is_refused_when_it_is_read(
@@ -88,7 +84,7 @@ def test_a_file_of_many_records_and_no_message_is_refused_when_it_is_read(
 def test_the_count_of_messages_in_the_file_is_held_against_the_view_of_that_moment() -> (
     None
 ):
-    talk = [said("a"), answered("b", 0), *[said("c")] * 20]
+    talk = [user("a"), answered("b", 0), *[user("c")] * 20]
     assert check(*talk, counted=(Counted(2, 2), Counted(20, 19))) == ()
     assert check(*talk, counted=(Counted(2, 2), Counted(20, 5))) == (
         MESSAGES_DIFFER.format(counted=5, shown=20),
@@ -110,7 +106,7 @@ def test_the_count_of_messages_in_the_file_is_held_against_the_view_of_that_mome
 def test_reported_prompt_tokens_are_held_against_what_was_read(
     length: int, reported: int, difference: str
 ) -> None:
-    notes = check(said("word " * (length // 5)), answered("yes", reported))
+    notes = check(user("word " * (length // 5)), answered("yes", reported))
     assert [note.rpartition(": ")[2] for note in notes] == (
         [f"{difference}."] if difference else []
     )
@@ -118,7 +114,7 @@ def test_reported_prompt_tokens_are_held_against_what_was_read(
 
 def test_a_report_says_nothing_of_a_view_that_was_changed_since() -> None:
     assert (
-        check(said("word " * 80_000), answered("yes", 2_000), Clear(), said("on")) == ()
+        check(user("word " * 80_000), answered("yes", 2_000), Clear(), user("on")) == ()
     )
 
 
@@ -129,7 +125,7 @@ def test_what_is_left_out_is_named_most_frequent_first_and_not_without_end() -> 
 
 def test_records_that_are_known_to_say_nothing_are_not_named() -> None:
     log = Transcript("kimi")
-    for entry in (unknown("llm.request"), unknown("spine.compaction"), said("hi")):
+    for entry in (unknown("llm.request"), unknown("spine.compaction"), user("hi")):
         log.add(entry)
     assert log.notes(("llm.",)) == (
         UNKNOWN_RECORDS.format(kinds="spine.compaction (1)"),

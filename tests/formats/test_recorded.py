@@ -21,7 +21,7 @@ from support.exports import (
 from support.foreign import DAMAGERS, Damager, faults, view, view_after_a_round_trip
 from support.recordings import READ, compactable_recordings, needs_recorded, recordings
 
-pytestmark = needs_recorded
+pytestmark = [needs_recorded, pytest.mark.quick_cases(2)]
 NAMES = {"kimi": "kimi-cli", "mini-swe-agent": "openai"}
 FORMAT_OF = {
     path: NAMES.get(folder, folder)

@@ -321,6 +321,7 @@ def test_any_text_is_redacted_without_an_error_and_finds_lie_in_it_in_order(
     assert all(one.end <= other.start for one, other in pairwise(found))
 
 
+@pytest.mark.slow
 @needs_recorded
 def test_recorded_sessions_hold_next_to_nothing_that_is_taken_for_a_credential() -> (
     None

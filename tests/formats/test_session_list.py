@@ -324,6 +324,7 @@ def test_mistral_vibe_has_title_and_folder_beside_it(homes: AgentHomes) -> None:
     assert found.model == "devstral"
 
 
+@pytest.mark.quick_cases(1)
 @needs_recorded
 @pytest.mark.parametrize(
     ("agent", "folder", "place"),

@@ -18,6 +18,8 @@ from foldline.history.log import CHANGED_ON_DISK
 from foldline.protocol import FoldlineError, NoticeRecord, UserMessage
 from support.holders import holder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -47,6 +49,7 @@ def texts(folder: Path) -> list[str]:
     ]
 
 
+@pytest.mark.quick
 def test_a_session_is_locked_while_its_writer_lives_and_free_once_it_is_killed(
     folder: Path,
 ) -> None:
@@ -84,6 +87,7 @@ def test_querying_the_holder_writes_nothing_and_blocks_no_writer(folder: Path) -
     assert len(pauses) == 1
 
 
+@pytest.mark.quick
 def test_the_error_names_the_holder_and_both_solutions(folder: Path) -> None:
     with holder(folder) as other, pytest.raises(SessionHeld) as held:
         Session.open(folder).claim()
@@ -125,6 +129,7 @@ def test_a_holder_with_an_unreadable_note_is_called_another_process(
             Session.open(folder).claim()
 
 
+@pytest.mark.quick
 def test_the_note_of_a_dead_process_or_a_reused_process_id_is_ignored(
     folder: Path,
 ) -> None:
@@ -162,6 +167,7 @@ def test_the_start_time_is_in_the_readers_time_zone(
             time.tzset()
 
 
+@pytest.mark.quick
 def test_unknown_details_of_the_holder_are_omitted() -> None:
     assert (str(Holder()), Holder().since_words) == ("another process", "")
     assert str(Holder(os.getpid())) == "this process"
@@ -202,6 +208,7 @@ def test_a_forked_process_of_the_holder_does_not_keep_the_lock(folder: Path) -> 
             os.kill(forked, signal.SIGKILL)
 
 
+@pytest.mark.quick
 def test_two_writers_never_mix_their_records_after_the_lock_was_deleted(
     folder: Path,
 ) -> None:
@@ -226,6 +233,7 @@ def test_a_writer_acquires_its_deleted_lock_again(folder: Path) -> None:
     assert texts(folder) == ["one", "held", "theirs"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
 def test_nothing_is_written_without_locks(
     folder: Path, number: int, monkeypatch: pytest.MonkeyPatch

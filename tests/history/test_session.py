@@ -43,13 +43,13 @@ from foldline.protocol import (
     SystemMessage,
     Title,
     Usage,
-    UserMessage,
     Written,
     text_parts,
 )
 from foldline.view.calls import paired, pairing_faults
 from support.history import call, history
 from support.limits import examples
+from support.messages import user
 
 
 class Clock:
@@ -61,10 +61,6 @@ class Clock:
     def __call__(self) -> datetime:
         self.time += timedelta(seconds=1)
         return self.time
-
-
-def user(text: str) -> UserMessage:
-    return UserMessage(parts=text_parts(text))
 
 
 def view(session: Session) -> list[tuple[tuple[int, int], str]]:

@@ -137,6 +137,7 @@ async def test_an_anthropic_compatible_address_works_with_or_without_the_version
         assert [model.id for model in await list_models(provider)] == [server.model]
 
 
+@pytest.mark.slow
 def test_openai_is_not_imported_before_it_is_needed() -> None:
     code = (
         "import sys; from foldline.llm.catalog import connect; from foldline.llm.providers import OPENAI; "

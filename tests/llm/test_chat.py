@@ -247,6 +247,7 @@ def test_endless_calls_in_one_chunk_are_cut_off() -> None:
     assert len(assembly.message().calls) <= MOST_CALLS
 
 
+@pytest.mark.slow
 def test_an_endless_name_is_cut_off() -> None:
     assembly = read_chunks(*(calls(tool(0, name=str(n % 10))) for n in range(100_000)))
     assert [len(call.name) for call in assembly.message().calls] == [LONGEST_NAME]

@@ -140,6 +140,7 @@ async def test_an_endless_call_is_left_out(server: RunningServer, name: str) -> 
     assert message.stop_reason == "length"
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("name", EMPTY_FLOODS)
 async def test_a_stream_without_content_is_aborted(
     server: RunningServer, name: str

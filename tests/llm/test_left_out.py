@@ -49,6 +49,7 @@ def refusal(message: str, status: int = 400, **fields: Any) -> dict[str, Any]:
 # --- pictures ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
 async def test_pictures_are_omitted_from_the_second_attempt_for_a_model_without_vision(

@@ -70,6 +70,7 @@ async def test_a_loading_model_is_waited_for_longer_than_any_failure() -> None:
     assert waits.seconds[:5] == [1, 2, 4, 5, 5]
 
 
+@pytest.mark.slow
 async def test_a_model_that_never_loads_times_out_after_half_an_hour() -> None:
     waits = Waits()
     with scripted_server(STILL_LOADING) as server:

@@ -43,6 +43,7 @@ from support.clients import (
     prompt,
     scripted_server,
 )
+from support.messages import assistant, user
 
 READER = "m@api.anthropic.com"
 SIGNED_THINKING = ThinkingPart(text="hm", signature="Eq1", signed_by=READER)
@@ -52,14 +53,6 @@ IMAGE_BLOCK = {
     "type": "image",
     "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
 }
-
-
-def user(text: str) -> UserMessage:
-    return UserMessage(parts=text_parts(text))
-
-
-def assistant(text: str) -> AssistantMessage:
-    return AssistantMessage(parts=text_parts(text))
 
 
 def result(text: str, call_id: str = "c1", **how: Any) -> ToolResultMessage:

@@ -117,6 +117,7 @@ def body(wire: Wire, messages: list[BaseMessage], model: str) -> str:
     )
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("name", WIRES)
 @given(
     steps=st.lists(

@@ -107,6 +107,7 @@ TEMPORARY_STATUSES = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", TEMPORARY_STATUSES)
 async def test_a_temporary_failure_is_retried_eight_times(
     server: RunningServer, name: str

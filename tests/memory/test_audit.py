@@ -391,6 +391,7 @@ def test_clipped_and_hidden_messages_count_as_compacted() -> None:
     assert removed(before, [*before[:2], clipped, *before[4:]]) == before[2:4]
 
 
+@pytest.mark.quick_cases(1)
 @needs_recorded
 @pytest.mark.parametrize("file", recordings("pi"), ids=lambda path: path.name)
 def test_a_recorded_session_contains_all_its_own_facts(file) -> None:
@@ -419,6 +420,7 @@ NASTY = [
 ]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("piece", NASTY)
 def test_the_audit_takes_linear_time(piece: str) -> None:
     """A quadratic search would take 16 times as long for 4 times the text; the rest is noise."""

@@ -18,10 +18,10 @@ from foldline.protocol import (
     TextPart,
     ToolCallPart,
     ToolResultMessage,
-    UserMessage,
     text_parts,
 )
 from foldline.view.tokens import estimate_tokens
+from support.messages import assistant, user
 from support.pi_messages import pi_messages
 from support.recordings import needs_recorded, recordings
 
@@ -36,14 +36,6 @@ HEADINGS = [
     "## Next Steps",
     "## Critical Context",
 ]
-
-
-def user(text: str) -> UserMessage:
-    return UserMessage(parts=text_parts(text))
-
-
-def assistant(text: str) -> AssistantMessage:
-    return AssistantMessage(parts=text_parts(text))
 
 
 def group(
@@ -587,6 +579,7 @@ def test_the_digest_of_any_text_is_quoted_and_within_the_budget(said, tokens):
     assert not _invented(summary, _all_text(messages))
 
 
+@pytest.mark.quick_cases(1)
 @needs_recorded
 @pytest.mark.parametrize("path", recordings("pi"), ids=lambda path: path.stem)
 def test_repeated_digests_of_recorded_sessions_are_quotes_within_the_budget(path):

@@ -339,6 +339,7 @@ NASTY = {
 }
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("piece", NASTY.values(), ids=NASTY.keys())
 def test_facts_are_extracted_in_linear_time(piece: str):
     """A quadratic search would take 16 times as long for 4 times the text; the rest is noise."""

@@ -30,9 +30,13 @@ from foldline.agent.tools.process import environment
 from support.agents import PATIENCE
 from support.sandboxes import EngineName, SandboxRunner, require_engine, sandbox_in
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="bubblewrap and Landlock are Linux's"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"),
+        reason="bubblewrap and Landlock are Linux's",
+    ),
+]
 
 KEY = "-----BEGIN A KEY THAT NOBODY MAY READ-----"
 KEYS = (
@@ -111,6 +115,7 @@ WRITES = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("way", WRITES)
 async def test_nothing_is_written_outside(
     box: SandboxRunner, outside: Path, way: str
@@ -138,6 +143,7 @@ async def test_a_folder_the_user_added_is_writable(
     assert (outside / "new").exists()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("engine", ["bubblewrap", "landlock"])
 async def test_a_read_only_command_writes_nowhere(
     project: Path, engine: EngineName
@@ -230,6 +236,7 @@ EXECUTED_FILES = (
 )  # fmt: skip
 
 
+@pytest.mark.quick
 async def test_files_that_get_executed_are_read_only(walls: SandboxRunner) -> None:
     for name in EXECUTED_FILES:
         (walls.cwd / name).parent.mkdir(parents=True, exist_ok=True)
@@ -294,6 +301,7 @@ NEW = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", NEW)
 async def test_a_new_file_that_gets_executed_is_reported_once(
     box: SandboxRunner, name: str
@@ -353,6 +361,7 @@ echo "$count tried"
 """
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("way", READS)
 async def test_no_key_can_be_read(box: SandboxRunner, way: str) -> None:
     said = (await box.run(READ_EACH.replace("{way}", READS[way]), *KEYS)).text
@@ -477,6 +486,7 @@ print("connected")
 """
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", ["tcp", "udp", "unix", "abstract", "vsock", "raw"])
 async def test_no_server_is_reachable(
     box: SandboxRunner, listeners: Listeners, kind: str
@@ -520,6 +530,7 @@ async def test_no_host_name_can_be_resolved(box: SandboxRunner) -> None:
     assert "gaierror" in tried.text
 
 
+@pytest.mark.quick
 async def test_a_host_that_is_not_allowed_is_refused_and_named(
     walls: SandboxRunner,
 ) -> None:

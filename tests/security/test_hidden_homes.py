@@ -10,6 +10,8 @@ from foldline.agent.permissions.sandbox import READ_ACCESS, WRITE_ACCESS
 from foldline.agent.tools.process import environment
 from support.sandboxes import EngineName, sandbox_in
 
+pytestmark = pytest.mark.quick_cases(1)
+
 KEY = "-----BEGIN A KEY THAT NOBODY MAY READ-----"
 KEY_FILES = (
     ".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".qwen/oauth_creds.json", ".kimi/config",

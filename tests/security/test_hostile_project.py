@@ -10,6 +10,8 @@ from support import warm
 from support.command_line import CommandLine
 from support.trust import bring
 
+pytestmark = pytest.mark.quick_cases(2)
+
 
 @pytest.mark.parametrize(
     "text",

@@ -94,6 +94,7 @@ def test_no_text_of_a_session_controls_the_terminal(
     assert acting(said.out + said.err) == []
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("command", ["view", "history", "verify", "stats", "audit"])
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["lines", "json"])
 def test_no_field_of_any_entry_controls_the_terminal_of_a_command(
@@ -108,6 +109,7 @@ def test_no_field_of_any_entry_controls_the_terminal_of_a_command(
     assert acting(said.out + said.err) == []
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("reporter", [JsonLines, Sentences])
 async def test_no_field_of_any_event_controls_the_terminal_of_a_run(
     reporter: type[JsonLines | Sentences],
@@ -254,6 +256,7 @@ class Recorder(HeadlessDriver):
         return taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 44)])
 async def test_no_field_of_any_record_controls_the_terminal_of_the_chat(
     tmp_path: Path, size: tuple[int, int]

@@ -118,6 +118,7 @@ def seconds(read: Callable[[str], object], text: str) -> float:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_any_output_is_read_in_linear_time(reader: str) -> None:
     read = READERS[reader]

@@ -23,16 +23,20 @@ from foldline.agent.tools.paths import command_inside, is_inside, may_be_changed
 from foldline.cli import INTERNAL_ERROR
 from foldline.data import real_path
 from foldline.history import Session
-from foldline.protocol import NEW, FileImage, ToolResultMessage, events, operations
+from foldline.protocol import NEW, FileImage, events, operations
 from foldline.tui.prompting.attachments import named_paths, pasted_paths
 from support.agents import PlayedLLM, agent_in, tool_reply
 from support.command_line import CommandLine
 from support.limits import few
 from support.locked import modes_hold
+from support.messages import tool_results
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="folders are closed to root by capset(2)"
-)
+pytestmark = [
+    pytest.mark.quick_cases(2),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="folders are closed to root by capset(2)"
+    ),
+]
 
 ODD_PATHS = {
     "process": "/proc/1/root",
@@ -104,9 +108,7 @@ async def test_a_call_with_an_odd_path_fails_and_the_others_run(
     agent.executor.subscribe(allow)
     with modes_hold():
         await agent.prompt("go")
-    results = [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    results = tool_results(agent.session.entries)
     *odd, searched, listed, whole = results
     assert len(odd) == 7 and all(result.text.strip() for result in odd)
     made = {"name": ["write"], "nobody": []}

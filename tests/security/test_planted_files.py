@@ -116,6 +116,7 @@ DAILY = {
 }
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("work", DAILY)
 async def test_daily_work_with_git_succeeds_without_questions(
     inside: SandboxRunner, work: str
@@ -146,6 +147,7 @@ PLANTED = {
 }  # fmt: skip
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("name", PLANTED)
 async def test_a_file_planted_in_a_repository_is_reported(
     inside: SandboxRunner, name: str
@@ -304,6 +306,7 @@ SWAPPED = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("way", SWAPPED)
 async def test_the_users_file_is_distinguished_from_its_replacement(
     plain: SandboxRunner, way: str

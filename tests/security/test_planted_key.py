@@ -71,6 +71,7 @@ def test_the_search_finds_a_key_in_every_encoding(tmp_path: Path) -> None:
     assert len(found_below(tmp_path)) == len(list(spellings()))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(
     600
 )  # about twenty cold starts, each of which takes twenty seconds on a busy machine
@@ -126,6 +127,7 @@ def test_no_command_writes_the_key_anywhere(
     assert len(server.requests()) > 6, "it was with this key that the server answered"
 
 
+@pytest.mark.slow
 def test_the_screen_never_shows_the_key(tmp_path: Path) -> None:
     folder = tmp_path / "shop"
     with running_server(script=SCRIPT, then_default=True, key=KEY) as server:

@@ -50,6 +50,7 @@ def test_the_check_finds_accessible_files(tmp_path: Path) -> None:
     assert [line.split()[0] for line in too_open(tmp_path)] == ["-rw-r--r--"]
 
 
+@pytest.mark.slow
 def test_all_files_of_a_session_are_private(cli: CommandLine) -> None:
     """Turns, saved outputs, checkpoints with contents, compactions, caches, forks, a bundle."""
     (cli.cwd / "big.txt").write_text(
@@ -72,6 +73,7 @@ def test_all_files_of_a_session_are_private(cli: CommandLine) -> None:
     assert stat.S_IMODE((cli.cwd / "all.foldline").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_project_files_follow_the_users_umask(cli: CommandLine) -> None:
     foldline("run", "--yes", "write hello to new.txt")
     assert stat.S_IMODE((cli.cwd / "new.txt").stat().st_mode) == 0o666

@@ -16,9 +16,12 @@ from foldline.agent.permissions.sandbox import READ_ACCESS, WRITE_ACCESS
 from foldline.agent.permissions.sandbox_launcher import landlock_version, writing_rules
 from support.sandboxes import SandboxRunner, sandbox_in
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="bubblewrap is Linux's"
-)
+pytestmark = [
+    pytest.mark.quick_cases(1),
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="bubblewrap is Linux's"
+    ),
+]
 
 
 @pytest.fixture(autouse=True)

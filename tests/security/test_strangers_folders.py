@@ -19,9 +19,10 @@ from foldline.protocol import FoldlineError, Title
 from support.command_line import CommandLine
 from support.damage import write_session
 
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="links and pipes are POSIX"
-)
+pytestmark = [
+    pytest.mark.quick_cases(2),
+    pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are POSIX"),
+]
 
 FOLDERS = ("contents", "outputs")
 FILES = (

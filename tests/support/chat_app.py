@@ -94,6 +94,12 @@ def screen_text(app: App[None]) -> list[str]:
     return ["".join(segment.text for segment in strip)[:width] for strip in lines]
 
 
+def laid_out_text(app: App[None]) -> list[str]:
+    """Return the text of the screen. Empty if it has just been opened and has no layout yet."""
+    strips = app.screen._compositor.render_strips()
+    return screen_text(app) if len(strips) == app.size.height else []
+
+
 def compacting_state(**changes: object) -> ChatState:
     """Picture (a): a threshold compaction, one prompt held, two queued."""
     return ChatState(

@@ -1,6 +1,7 @@
-"""Test sizes of `make test`.
+"""How many random examples and sizes the tests take.
 
-`make test-all` and the benchmarks set FOLDLINE_TESTS=all to run everything.
+`make test-exhaustive` and the benchmarks set FOLDLINE_TESTS=all to run everything.
+Which tests `make test` leaves to `make test-all` is said by the markers `slow` and `quick_cases`.
 """
 
 import os

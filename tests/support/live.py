@@ -19,7 +19,7 @@ from foldline.tui.app.app import FoldlineApp
 from foldline.tui.blocks.block import Block
 from foldline.view.budget import BudgetSettings
 from support.agents import PATIENCE, PlayedLLM, reply
-from support.chat_app import Clock, screen_text
+from support.chat_app import Clock, laid_out_text
 
 AT_THE_THRESHOLD = BudgetSettings(soft_ratio=1)
 """Never compacts at the end of a turn; tests start compactions themselves."""
@@ -95,8 +95,7 @@ class Live:
     @property
     def screen(self) -> list[str]:
         """The rows of the screen; empty if it has just been opened and has no layout yet."""
-        strips = self.app.screen._compositor.render_strips()
-        return screen_text(self.app) if len(strips) == self.app.size.height else []
+        return laid_out_text(self.app)
 
     @property
     def text(self) -> str:

@@ -28,7 +28,7 @@ READ = ("claude-code", "codex", "kimi", "mini-swe-agent", "opencode", "pi")
 
 
 SMALL = 700_000
-"""Largest file in bytes for `make test`: half of the files, a fifth of the bytes, every format."""
+"""Largest file in bytes unless FOLDLINE_TESTS=all: half of the files, a fifth of the bytes, every format."""
 
 
 def compactable_recordings() -> list[Path]:

@@ -25,7 +25,7 @@ from foldline.tui.base_app import BaseApp
 from foldline.tui.lists.picker import Picker
 from foldline.tui.overlays.sessions import SessionsScreen
 from support.agents import PATIENCE
-from support.chat_app import screen_text
+from support.chat_app import laid_out_text
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 SHOP, BLOG = Path("/w/shop-api"), Path("/w/blog")
@@ -125,9 +125,7 @@ class SessionsDriver:
 
     @property
     def rows(self) -> list[str]:
-        if len(self.app.screen._compositor.render_strips()) != self.app.size.height:
-            return []  # the screen has just been opened
-        return [line.rstrip() for line in screen_text(self.app)]
+        return [line.rstrip() for line in laid_out_text(self.app)]
 
     @property
     def text(self) -> str:

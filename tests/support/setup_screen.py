@@ -23,7 +23,7 @@ from foldline.tui.overlays.setup_servers import (
     SetupResult,
 )
 from support.agents import PATIENCE
-from support.chat_app import Clock, screen_text
+from support.chat_app import Clock, laid_out_text
 
 KEY = "sk-planted-0123456789abcdef"
 """The key that must never be shown."""
@@ -149,9 +149,7 @@ class SetupDriver:
 
     @property
     def rows(self) -> list[str]:
-        if len(self.app.screen._compositor.render_strips()) != self.app.size.height:
-            return []  # the screen has just been opened
-        return [line.rstrip() for line in screen_text(self.app)]
+        return [line.rstrip() for line in laid_out_text(self.app)]
 
     @property
     def text(self) -> str:

@@ -87,6 +87,7 @@ async def read_by(app: ChatApp, pilot: Pilot[None], *keys: str) -> str:
     return seen
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "keys", few([("1",), ("enter", "1"), ("end", "1"), ("down", "end", "1")])
 )
@@ -112,6 +113,7 @@ async def test_it_counts_once_every_line_was_on_the_screen(
         assert [word for word in words if word not in seen] == []
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", few(SIZES))
 async def test_neither_keys_ahead_nor_a_click_nor_the_wheel_agree_to_what_was_not_seen(
     size: tuple[int, int],
@@ -163,6 +165,7 @@ async def test_an_edit_of_a_plan_needs_no_reading_and_its_new_text_is_read_from_
         assert answers(app) == ["y"] and "step000" in seen and "one more" in seen
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "sizes", [((40, 10), (200, 60), (80, 24)), ((200, 60), (44, 12), (120, 36))]
 )

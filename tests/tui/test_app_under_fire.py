@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from foldline.history import Session
 from foldline.llm import LLMError
 from foldline.protocol import operations
@@ -10,6 +12,8 @@ from foldline.tui.messages import NOT_NOW
 from foldline.tui.transcript.rows import CUT_OFF, EMPTY
 from support.agents import Hang, reply
 from support.live import Live, StreamedAnswer, live
+
+pytestmark = pytest.mark.slow
 
 DOWN = LLMError(
     "https://api.example.com/v1 is down, and has been for longer than a row can say: ask again."
@@ -29,6 +33,7 @@ async def reloaded(tmp_path: Path, running: Live) -> list[object]:
         return list(again.shown)
 
 
+@pytest.mark.quick
 async def test_what_failed_is_shown_alike_live_and_when_it_is_read_again(
     tmp_path: Path,
 ) -> None:

@@ -47,6 +47,7 @@ class Asked(ChatApp):
         return [(each.choice, each.key) for each in wanted if isinstance(each, Choose)]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("key", "answer"), [("1", "c"), ("3", "x"), ("4", "s"), ("escape", "")]
 )
@@ -102,6 +103,7 @@ async def test_enter_takes_the_option_that_the_arrows_have_marked() -> None:
         assert app.answers == [("w1", "p")]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("key", ["enter", "c", "x", "y", "n", "up", "5"])
 async def test_no_other_key_answers_a_choice_and_letters_are_text(key: str) -> None:
     clock = Clock()
@@ -129,6 +131,7 @@ async def test_letters_are_text_while_the_prompt_has_the_focus() -> None:
         )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("typed", ["", "half a prompt"])
 async def test_a_choice_takes_the_focus_of_an_empty_prompt_only_and_is_deaf_for_a_second(
     typed: str,
@@ -200,6 +203,7 @@ async def test_the_frame_shows_title_details_keys_and_how_to_leave() -> None:
         assert ESC_LEAVES_CHOICE in lines[-2]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(40, 24), (80, 24), (120, 36), (160, 44)])
 @pytest.mark.parametrize("focused", [True, False])
 async def test_a_long_title_and_many_keys_are_read_in_full_at_any_width(

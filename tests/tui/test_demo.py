@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from foldline.history import read_log
 from foldline.protocol import Compaction
 from foldline.tui.app.app import FoldlineApp
@@ -23,6 +25,7 @@ def test_the_recording_is_a_session_of_ours_with_two_compactions() -> None:
     assert sum(isinstance(entry, Compaction) for entry in loaded.entries) == 2
 
 
+@pytest.mark.slow
 async def test_it_plays_every_prompt_and_compacts_where_the_recording_did(
     tmp_path: Path,
 ) -> None:

@@ -15,6 +15,8 @@ from foldline.compaction import engine, summary_view
 from support.agents import reply
 from support.live import FULL, live
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -38,6 +40,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
+@pytest.mark.quick
 async def test_a_compaction_is_planned_and_cut_once_with_its_meter_and_its_event(
     tmp_path: Path, calls: Counter[str]
 ) -> None:

@@ -29,6 +29,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "true")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "script", [(), ("one " * 6_000, "two " * 3_000, "three")], ids=["empty", "filled"]
 )

@@ -23,6 +23,8 @@ from support.agents import tool_reply
 from support.limits import few
 from support.scenes import Scene, scene, shop_api
 
+pytestmark = pytest.mark.slow
+
 NAMED = re.compile(
     r"(?<![\w+/-])(?:Enter|Esc|Tab|Space|PgUp|PgDn|Home|End|Del|F[1-9]\d?|(?:Ctrl|Alt|Shift)\+\S+?)(?![\w/-])"
 )
@@ -213,6 +215,7 @@ async def beside_the_prompt(made: Scene, pilot: Pilot[None]) -> None:
     await pilot.press("escape")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "play",
     [

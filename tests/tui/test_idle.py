@@ -28,6 +28,7 @@ def awake(running: Live) -> list[Timer]:
     ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("size", "keys"), [((120, 36), ()), ((200, 60), ("f2",))], ids=["chat", "docked"]
 )
@@ -47,6 +48,7 @@ async def test_no_timer_runs_where_nothing_happens(
         assert awake(running) == [turning], "what would be seen"
 
 
+@pytest.mark.slow
 async def test_a_closed_inspector_leaves_nothing_behind(tmp_path: Path) -> None:
     async with live(tmp_path / "shop", "An answer.") as running:
         await running.ask("A prompt.")

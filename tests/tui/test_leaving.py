@@ -17,6 +17,8 @@ from foldline.tui.overlays.help import HelpScreen
 from support.agents import PATIENCE
 from support.live import Live, live
 
+pytestmark = pytest.mark.slow
+
 NARROW, WIDE = (100, 30), (170, 36)
 
 
@@ -46,6 +48,7 @@ async def test_the_inspector_told_twice_to_close_leaves_once(tmp_path: Path) -> 
         await running.ask("go on")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("key", ["f2", "f4"])
 async def test_a_key_pressed_twice_opens_one_screen(tmp_path: Path, key: str) -> None:
     async with live(tmp_path, "First", size=NARROW) as running:
@@ -82,6 +85,7 @@ async def test_who_leaves_takes_along_what_lies_over_it(tmp_path: Path) -> None:
         assert running.app.screen is running.app.chat
 
 
+@pytest.mark.quick
 async def test_what_opens_a_long_session_gives_up_when_the_program_ends(
     tmp_path: Path,
 ) -> None:

@@ -16,7 +16,7 @@ from support.scenes import Scene, scene, shop_api
 
 Place = tuple[int, int]
 WIDE = (160, 44)
-pytestmark = pytest.mark.usefixtures("data_folder")
+pytestmark = [pytest.mark.usefixtures("data_folder"), pytest.mark.slow]
 
 
 def place(made: Scene, words: str) -> Place:
@@ -56,6 +56,7 @@ def widths(panels: Workbench) -> Sequence[int]:
     return [panel.region.width for panel in panels.panels if panel.display]
 
 
+@pytest.mark.quick
 async def test_a_click_on_a_tool_call_opens_it_and_one_on_what_it_shows_leaves_it_open(
     tmp_path: Path,
 ) -> None:
@@ -68,6 +69,7 @@ async def test_a_click_on_a_tool_call_opens_it_and_one_on_what_it_shows_leaves_i
         assert place(made, "▾ bash  alembic") == (x, y)
 
 
+@pytest.mark.quick
 async def test_a_click_on_the_meter_opens_the_context_screen(tmp_path: Path) -> None:
     made = scene(tmp_path / "shop-api", shop_api())
     async with made.app.run_test(size=(80, 24)) as pilot:
@@ -124,6 +126,7 @@ async def test_a_second_click_on_an_entry_opens_it(tmp_path: Path) -> None:
         assert len(panels.history.opened) == 1
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "command", ["inspector", "preview", "context", "settings", "help", "diff"]
 )

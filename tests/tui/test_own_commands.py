@@ -12,7 +12,7 @@ from support.chat_app import Clock
 from support.homes import put, usual_home, usual_project
 from support.live import live
 
-pytestmark = pytest.mark.usefixtures("data_folder")
+pytestmark = [pytest.mark.usefixtures("data_folder"), pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
+@pytest.mark.quick
 async def test_they_complete_with_what_they_do_and_run_as_a_prompt(
     tmp_path: Path,
 ) -> None:
@@ -72,6 +73,7 @@ async def test_the_palette_puts_one_into_the_prompt(tmp_path: Path) -> None:
         await running.until(lambda: running.editor_text == "/ticket ")
 
 
+@pytest.mark.quick
 async def test_skill_lists_loads_and_unloads(tmp_path: Path) -> None:
     async with live(tmp_path / "work") as running:
         await running.until(lambda: running.app.state.own_commands)

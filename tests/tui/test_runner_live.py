@@ -17,6 +17,8 @@ from support.limits import moments
 from support.reading_sessions import bytes_of
 from support.runners import FULL, DrivenAgent, driven_agent, fill
 
+pytestmark = pytest.mark.slow
+
 TWENTY = [f"typed {number}" for number in range(20)]
 HELD = f"held {FULL}"
 DRAFT = "## Goal\n- " + " ".join(f"word{number}" for number in range(40))
@@ -64,6 +66,7 @@ def compactions(made: DrivenAgent) -> int:
     return len(made.agent.session.projection.all_compactions)
 
 
+@pytest.mark.quick
 async def test_twenty_prompts_typed_while_a_compaction_makes_room_arrive_once_in_order(
     tmp_path: Path,
 ) -> None:
@@ -163,6 +166,7 @@ async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
     assert came_back > 1
 
 
+@pytest.mark.quick
 async def test_a_compaction_by_hand_stops_the_turn_and_what_was_queued_waits_in_order(
     tmp_path: Path,
 ) -> None:
@@ -337,6 +341,7 @@ async def test_a_cancelled_compaction_at_the_end_of_a_turn_loses_nothing_and_is_
         holds(made)
 
 
+@pytest.mark.quick
 async def test_after_an_esc_no_compaction_begins_by_itself(tmp_path: Path) -> None:
     async with driven_agent(
         tmp_path, budget=WORTH_IT, summaries=(Hang(DRAFT),)
@@ -362,6 +367,7 @@ async def test_after_an_esc_no_compaction_begins_by_itself(tmp_path: Path) -> No
 # --- asked first --------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("in_the_editor", ["", "being typed"])
 async def test_interrupted_while_it_asks_the_prompt_comes_back_and_the_proposal_stays(
     tmp_path: Path, in_the_editor: str

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from foldline.protocol import ImagePart, UserMessage
 from foldline.tui.app.app import FoldlineApp
 from foldline.tui.chat.escape_actions import ESC_CANCELS
@@ -49,6 +51,7 @@ async def test_its_output_is_shown_as_it_comes_and_esc_ends_it(tmp_path: Path) -
         )
 
 
+@pytest.mark.slow
 async def test_a_long_output_shows_its_end_and_opens_in_place(tmp_path: Path) -> None:
     async with live(tmp_path / "shop-api") as running:
         await running.enter("!seq 100; exit 2")
@@ -66,6 +69,7 @@ async def test_a_long_output_shows_its_end_and_opens_in_place(tmp_path: Path) ->
         await running.until(lambda: "more lines above" in running.text)
 
 
+@pytest.mark.slow
 async def test_a_resumed_session_shows_and_recalls_commands_and_pictures(
     tmp_path: Path,
 ) -> None:

@@ -49,6 +49,7 @@ def test_chat_idle(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(), (120, 36))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])
 def test_chat_with_a_cold_cache(
     snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
@@ -56,6 +57,7 @@ def test_chat_with_a_cold_cache(
     assert taken(snap_compare, shop(scenes.after_a_pause()), size)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(40, 10), (70, 24), (80, 24), (120, 36)])
 def test_an_empty_chat(
     snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
@@ -77,12 +79,14 @@ def test_chat_running(snap_compare: Compare, shop: Callable[..., Scene]) -> None
     assert taken(snap_compare, made, (120, 36))
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_too_small(
     snap_compare: Compare, shop: Callable[..., Scene]
 ) -> None:
     assert taken(snap_compare, shop(scenes.shop_api()), (38, 9))
 
 
+@pytest.mark.slow
 def test_chat_in_ascii(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(
         scenes.shop_api(),
@@ -102,6 +106,7 @@ def test_chat_compacting(snap_compare: Compare, shop: Callable[..., Scene]) -> N
     assert taken(snap_compare, made, (120, 36))
 
 
+@pytest.mark.slow
 def test_chat_scrolled_in_a_small_terminal(
     snap_compare: Compare, shop: Callable[..., Scene]
 ) -> None:
@@ -116,6 +121,7 @@ def test_chat_scrolled_in_a_small_terminal(
     assert taken(snap_compare, made, (80, 24))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(40, 10), (70, 24), (80, 24), (120, 36)])
 def test_chat_with_a_question(
     snap_compare: Compare,
@@ -151,6 +157,7 @@ PLAN = """# Idempotent cancel
 """
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", SIZES)
 def test_chat_with_a_question_of_the_model(
     snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
@@ -165,6 +172,7 @@ def test_chat_with_a_question_of_the_model(
     assert taken(snap_compare, made, size)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", SIZES)
 def test_chat_with_a_plan(
     snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
@@ -182,6 +190,7 @@ def test_chat_with_a_plan(
     )
 
 
+@pytest.mark.slow
 def test_chat_waiting_for_a_retry(
     snap_compare: Compare, shop: Callable[..., Scene]
 ) -> None:
@@ -189,6 +198,7 @@ def test_chat_waiting_for_a_retry(
     assert taken(snap_compare, made, (80, 24))
 
 
+@pytest.mark.slow
 def test_chat_after_a_request_failed_half_way(
     snap_compare: Compare, shop: Callable[..., Scene]
 ) -> None:
@@ -212,6 +222,7 @@ def test_palette(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(play=scenes.find_in_the_palette), (120, 36))
 
 
+@pytest.mark.slow
 def test_help_of_the_inspector_in_a_small_terminal(
     snap_compare: Compare, shop: Callable[..., Scene]
 ) -> None:
@@ -227,6 +238,7 @@ def test_inspector(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, made, (160, 44))
 
 
+@pytest.mark.slow
 def test_inspector_beside_the_chat(
     snap_compare: Compare, shop: Callable[..., Scene]
 ) -> None:
@@ -238,6 +250,7 @@ def test_inspector_beside_the_chat(
     assert taken(snap_compare, made, (160, 36))
 
 
+@pytest.mark.slow
 def test_inspector_in_a_small_terminal(
     snap_compare: Compare, shop: Callable[..., Scene]
 ) -> None:
@@ -249,6 +262,7 @@ def test_inspector_in_a_small_terminal(
     assert taken(snap_compare, made, (80, 24))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "size", [(40, 10), (80, 24), (120, 30), (200, 50)], ids=lambda size: f"{size[0]}"
 )
@@ -260,6 +274,7 @@ def test_rewind_to_a_branch(
     )
 
 
+@pytest.mark.slow
 def test_rewind(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(scenes.shop_api(), play=scenes.rewind), (100, 30))
 
@@ -268,10 +283,12 @@ def test_approvals(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(play=scenes.look_at_the_rules), (80, 24))
 
 
+@pytest.mark.slow
 def test_choosing_a_theme(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(play=scenes.choose_a_theme), (80, 24))
 
 
+@pytest.mark.slow
 def test_chinese_chat(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(
         scenes.chinese_shop(), play=keys("ctrl+o", "ctrl+end"), branch="主分支 ±2"
@@ -279,6 +296,7 @@ def test_chinese_chat(snap_compare: Compare, shop: Callable[..., Scene]) -> None
     assert taken(snap_compare, made, (100, 40))
 
 
+@pytest.mark.slow
 def test_chat_without_colour(
     snap_compare: Compare, shop: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:

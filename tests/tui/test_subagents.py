@@ -35,6 +35,7 @@ async def hear(made: Scene, pilot: Pilot[None]) -> None:
     await made.until(pilot, lambda: made.app.chat.presenter.settled)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 36), (200, 60)])
 def test_three_at_work(
     snap_compare: Compare, tmp_path: Path, size: tuple[int, int]

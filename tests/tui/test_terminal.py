@@ -68,6 +68,7 @@ def never_cleared(term: Terminal) -> bool:
     return not [clear for clear in CLEARS if clear in term.between]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("columns", "rows"), few(SIZES))
 def test_a_session_from_start_to_quit_at_any_size(
     tmp_path: Path, columns: int, rows: int

@@ -11,6 +11,7 @@ from support import scenes
 Compare = Callable[..., bool]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "theme", sorted({theme.name for theme in load_themes()} - {DEFAULT_THEME, AUTO})
 )

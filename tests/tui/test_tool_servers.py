@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from foldline.agent.extensions.mcp import ServerConfig, ToolServers
 from foldline.agent.extensions.mcp.connection import HAS_STOPPED, NOT_STARTED
 from foldline.tui.lists.picker import Picker
@@ -12,6 +14,8 @@ from foldline.tui.overlays.dialogs import NO_SERVER
 from support.agents import tool_reply
 from support.live import live
 from support.mcp_server import Diary, is_alive, stdio_server
+
+pytestmark = pytest.mark.slow
 
 
 def servers_in(folder: Path, *configs: ServerConfig) -> ToolServers:
@@ -50,6 +54,7 @@ async def test_waiting_for_one_that_starts_is_said_and_esc_gives_the_prompt_back
         await running.until(lambda: "Done." in running.text)
 
 
+@pytest.mark.quick
 async def test_the_list_says_how_it_is_with_each_and_enter_connects_anew(
     tmp_path: Path,
 ) -> None:

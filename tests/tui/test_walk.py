@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from foldline.frontend.commands import COMMANDS
 from support.scenes import Scene, scene, shop_api
+from support.stories import screen_rows
 
 TOO_SMALL = (39, 9)
 SIZES = [(40, 10), (60, 20)]
@@ -39,11 +40,6 @@ def walked() -> list[str]:
         if c.id == "palette"
         or (c.palette and c.place != "prompt" and c.id not in ELSEWHERE)
     ]
-
-
-def rows_of(scene: Scene) -> list[str]:
-    strips = scene.app.screen._compositor.render_strips()
-    return ["".join(segment.text for segment in strip) for strip in strips]
 
 
 def faults(rows: list[str], width: int, height: int) -> Iterator[str]:
@@ -91,7 +87,9 @@ async def walk(scene: Scene, pilot: Pilot[None]) -> dict[str, list[str]]:
             await pilot.resize_terminal(width, height)
             await pilot.pause()
             wrong = list(
-                (other_signs if is_ascii else faults)(rows_of(scene), width, height)
+                (other_signs if is_ascii else faults)(
+                    screen_rows(scene.app), width, height
+                )
             )
             if wrong:
                 found[f"{command} {width}x{height}"] = wrong
@@ -113,6 +111,6 @@ async def test_every_screen_at_every_size_and_in_ascii(tmp_path: Path) -> None:
     async with shown.app.run_test(size=(120, 36)) as pilot:
         await shown.ready(pilot)
         found = await walk(shown, pilot)
-        in_chat = list(other_signs(rows_of(shown), *IN_ASCII))
+        in_chat = list(other_signs(screen_rows(shown.app), *IN_ASCII))
     assert not found, "\n".join(f"{place}: {wrong}" for place, wrong in found.items())
     assert not in_chat

@@ -401,6 +401,7 @@ async def test_the_files_of_a_skill_are_read_without_a_question_and_those_beside
         await agent.aclose()
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("mode", ["ask", "sandboxed", "read-only"])
 @pytest.mark.parametrize("place", [".claude/skills", ".agents/skills", "own", "linked"])
 async def test_the_script_of_a_skill_runs_by_bash_where_the_skill_says_it_lies(

@@ -20,7 +20,6 @@ from foldline.protocol import (
     NEW,
     Approval,
     Rule,
-    ToolResultMessage,
     UserMessage,
     events,
     operations,
@@ -29,6 +28,7 @@ from foldline.protocol import (
 from foldline.view.projection import project
 from support.agents import Hang, PlayedLLM, Watch, tool_reply
 from support.history import history
+from support.messages import tool_results
 from support.random_histories import build_history, steps
 
 STATUS = Rule(tool="bash", pattern="git status")
@@ -347,9 +347,7 @@ async def test_where_a_rule_of_the_project_cannot_be_kept_the_call_runs_once_and
     await agent.aclose()
     assert asked == ["true", "true"]
     assert "could not be written" in watch.notices[-1]
-    results = [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    results = tool_results(agent.session.entries)
     assert [result.details.brief for result in results] == ["exit 0", "exit 0"]
     assert not [entry for entry in agent.session.entries if isinstance(entry, Approval)]
 

@@ -261,6 +261,7 @@ async def test_git_commits_in_a_working_tree_and_below_the_top(
     assert not (repository / ".git" / "hooks" / "pre-commit").exists()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("engine", ["bubblewrap", "landlock"])
 @pytest.mark.parametrize("with_ripgrep", [True, False])
 async def test_grep_searches_in_it(

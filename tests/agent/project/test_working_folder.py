@@ -12,6 +12,7 @@ from foldline.agent.session.rewind import foresee
 from foldline.past.rewind_points import rewind_points
 from foldline.protocol import ToolResultMessage, operations
 from support.agents import PlayedLLM, agent_in, tool_reply
+from support.messages import tool_results
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("bash", {"command": "pwd"}),
@@ -40,9 +41,7 @@ async def worked_in(folder: Path, *script: Any) -> Agent:
 
 
 def results(agent: Agent) -> list[ToolResultMessage]:
-    return [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ][1:]
+    return tool_results(agent.session.entries)[1:]
 
 
 async def test_every_tool_refuses_and_says_where_the_folder_went(

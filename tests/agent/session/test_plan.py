@@ -357,6 +357,7 @@ async def test_a_question_has_two_to_six_choices_that_say_something(
 # --- outside compactions ----------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("strategy", BUILT_IN)
 async def test_after_ten_compactions_and_a_restart_plan_goal_and_todo_list_are_there_byte_for_byte(
     tmp_path: Path, strategy: str

@@ -613,6 +613,7 @@ async def test_a_prompt_that_can_never_fit_is_refused_before_it_stands_in_the_hi
     await agent.aclose()
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("compaction", ["adaptive", "summary"])
 @pytest.mark.parametrize("times", [560, 900, 1_000])
 async def test_one_compaction_makes_room_for_a_long_prompt_where_it_can(

@@ -165,6 +165,7 @@ async def test_of_an_image_a_damaged_part_that_nothing_depends_on_is_left_out(
     assert base64.b64decode(part.data) == image("png", 641, 483)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content", [image("png") + b"\x00" * 5_000_000, image("gif", 9000, 10)]
 )

@@ -13,6 +13,8 @@ from foldline.agent.tools import ToolContext, search
 from foldline.agent.tools.tree import TOO_MANY_STARS
 from support.tools import call
 
+pytestmark = pytest.mark.quick_cases(1)
+
 
 @pytest.fixture(params=["ripgrep", "python"])
 def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -82,6 +82,7 @@ async def fetched(context: ToolContext, url: str) -> ToolOutcome:
     return await call(context, "fetch", url=url)
 
 
+@pytest.mark.slow
 async def test_html_comes_as_markdown_without_scripts_and_menus(
     context: ToolContext, web: Web
 ) -> None:
@@ -96,6 +97,7 @@ async def test_html_comes_as_markdown_without_scripts_and_menus(
         assert noise not in text
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("path", "text"),
     [
@@ -157,6 +159,7 @@ async def test_what_cannot_be_shown_is_refused_with_a_sentence(
     assert not outcome.images
 
 
+@pytest.mark.slow
 async def test_an_error_of_the_server_is_told_with_what_it_says(
     context: ToolContext, web: Web
 ) -> None:
@@ -389,6 +392,7 @@ def test_a_proxy_is_used_for_public_hosts_only(
     assert used == ("http://proxy.example:3128" if through_proxy else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/wide", "/endless"])
 async def test_a_page_made_to_take_for_ever_is_given_up(
     context: ToolContext, web: Web, monkeypatch: pytest.MonkeyPatch, path: str
@@ -400,6 +404,7 @@ async def test_a_page_made_to_take_for_ever_is_given_up(
     assert html.TOO_SLOW.format(seconds=1) in outcome.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/nested", "/digits"])
 async def test_a_page_that_breaks_the_converter_breaks_nothing_else(
     context: ToolContext, web: Web, path: str
@@ -409,6 +414,7 @@ async def test_a_page_that_breaks_the_converter_breaks_nothing_else(
     assert not outcome.is_error or says(outcome.text, html.NOT_CONVERTED)
 
 
+@pytest.mark.slow
 async def test_the_converter_takes_no_modules_of_the_folder(
     context: ToolContext, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:

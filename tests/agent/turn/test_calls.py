@@ -24,6 +24,7 @@ from foldline.view.calls import early_end
 from foldline.view.rules import broken
 from foldline.view.tokens import message_tokens
 from support.agents import PlayedLLM, Watch, agent_in, reply, tool_reply, write_lines
+from support.messages import tool_results
 
 Answer = Literal["once", "always", "deny"]
 
@@ -50,9 +51,7 @@ def asked(watch: Watch) -> list[str]:
 
 
 def results(agent: Agent) -> list[ToolResultMessage]:
-    return [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    return tool_results(agent.session.entries)
 
 
 # --- approvals ----------------------------------------------------------------------------------------
@@ -379,9 +378,7 @@ async def test_no_call_of_an_answer_that_ended_early_runs_and_the_model_reads_wh
     agent.state.permissions.policy = Policy(mode="all")
     await agent.prompt("go")
     ending = early_end(cut)
-    read, write = [
-        entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    read, write = tool_results(agent.session.entries)
     assert not (tmp_path / "b.txt").exists()
     assert read.is_error
     assert ending in read.text

@@ -33,6 +33,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
 async def test_an_answer_without_end_is_cut_off_and_the_session_goes_on(
     tmp_path: Path, flood: dict[str, Any]

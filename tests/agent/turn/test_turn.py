@@ -439,6 +439,7 @@ def looping(steps: int) -> PlayedLLM:
     )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("strategy", ["adaptive", "summary", "ladder", "hierarchical"])
 async def test_a_model_that_goes_round_in_circles_gets_no_third_compaction_of_its_steps(
     tmp_path: Path, strategy: str
@@ -456,6 +457,7 @@ async def test_a_model_that_goes_round_in_circles_gets_no_third_compaction_of_it
     await agent.aclose()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("window", "reads", "most"), [(16_384, 6, 2), (16_384, 12, 5), (32_768, 24, 5)]
 )

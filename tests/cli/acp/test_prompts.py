@@ -17,7 +17,10 @@ from support.homes import hooks, put, skill
 from support.images import image
 from support.sentences import pattern
 
+pytestmark = pytest.mark.slow
 
+
+@pytest.mark.quick
 async def test_an_answer_is_streamed_with_its_thoughts_and_ends_the_turn(
     tmp_path: Path,
 ) -> None:
@@ -63,6 +66,7 @@ async def test_a_read_has_kind_title_place_input_and_result(tmp_path: Path) -> N
             assert "two\nthree" in texts(read["content"])
 
 
+@pytest.mark.quick
 async def test_a_change_is_a_diff_at_its_line_asked_about_before_it_is_made(
     tmp_path: Path,
 ) -> None:
@@ -225,6 +229,7 @@ async def test_a_failure_of_the_model_is_an_error_with_its_sentence_and_retry_go
             assert "You said: go on" in editor.text()
 
 
+@pytest.mark.quick
 async def test_a_cancel_ends_the_turn_and_leaves_a_history_that_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -293,6 +298,7 @@ async def test_a_prompt_cancelled_at_once_is_not_sent_with_the_next_one(
         assert len(server.requests()) <= 2
 
 
+@pytest.mark.quick
 async def test_commands_answer_in_the_chat(tmp_path: Path) -> None:
     async with editing(*OFFLINE, home=tmp_path / "home") as editor:
         session = await editor.new(tmp_path)

@@ -16,11 +16,14 @@ from support.editor import OFFLINE, call, editing, rule, scripted_server, texts
 from support.homes import hooks
 from support.sentences import pattern
 
+pytestmark = pytest.mark.slow
+
 
 def kinds(asked: schema.RequestPermissionRequest) -> list[str]:
     return [option.kind for option in asked.options]
 
 
+@pytest.mark.quick
 async def test_always_holds_in_the_session_and_in_the_project_in_later_ones(
     tmp_path: Path,
 ) -> None:
@@ -56,6 +59,7 @@ async def test_always_holds_in_the_session_and_in_the_project_in_later_ones(
             assert len(editor.permissions) == 2
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("answer", ["n", None, "no such option"])
 async def test_a_no_and_anything_that_is_no_yes_runs_nothing(
     tmp_path: Path, answer: str | None

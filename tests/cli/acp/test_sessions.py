@@ -17,9 +17,12 @@ from support.editor import OFFLINE, call, editing, rule, scripted_server, texts
 from support.history import history
 from support.mcp_server import TESTS, Diary, http_server
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["cli"]
 
 
+@pytest.mark.quick
 async def test_a_session_is_loaded_with_everything_that_was_said(
     tmp_path: Path,
 ) -> None:
@@ -77,6 +80,7 @@ async def test_resuming_replays_nothing_and_closing_gives_the_session_back(
             assert len(second.of(schema.UserMessageChunk)) == 2
 
 
+@pytest.mark.quick
 async def test_sessions_are_listed_by_folder_a_page_at_a_time(
     tmp_path: Path, cli: CommandLine
 ) -> None:
@@ -130,6 +134,7 @@ async def test_sessions_of_one_process_keep_apart(tmp_path: Path) -> None:
             assert "of a" in texts(editor.calls(first)[0]["content"])
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("cwd", ["relative", "", "/no/such/folder", __file__])
 async def test_a_folder_that_is_none_is_refused(tmp_path: Path, cwd: str) -> None:
     async with editing(*OFFLINE, home=tmp_path / "home") as editor:
@@ -138,6 +143,7 @@ async def test_a_folder_that_is_none_is_refused(tmp_path: Path, cwd: str) -> Non
         assert refused.value.code == -32602
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "part", ["unknown", "", "20", "{id}/events.jsonl", "../{id}", "{end}"]
 )

@@ -69,6 +69,7 @@ async def wired(home: Path, *options: str) -> AsyncIterator[Wire]:
             await process.wait()
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -109,6 +110,7 @@ async def test_what_is_no_message_is_answered_with_an_error_and_read_over(
         assert await wire.end() == (0, b"")
 
 
+@pytest.mark.slow
 async def test_a_message_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
     async with wired(tmp_path / "home") as wire:
         await wire.send(b"x" * (2 * MOST + 10) + b"\n", INITIALIZE)
@@ -161,6 +163,7 @@ async def test_what_else_writes_to_stdout_does_not_reach_the_editor(
         assert all(json.loads(line) for line in said.splitlines())
 
 
+@pytest.mark.slow
 def test_where_stdout_is_a_file_one_sentence_says_so(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         done = subprocess.run(

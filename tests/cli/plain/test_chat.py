@@ -68,6 +68,7 @@ def lines_of(term: Terminal) -> list[str]:
     return term.raw.decode().replace("\r\n", "\n").split("\n")
 
 
+@pytest.mark.quick
 def test_a_conversation_through_pipes_is_plain_lines_in_order(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "notes.txt").write_text("remember \x1b[31mthe\x07 milk\n")

@@ -19,6 +19,7 @@ from foldline.protocol import (
     Usage,
 )
 from support.foreign import DAMAGERS, Damager, faults, view, view_after_a_round_trip
+from support.messages import tool_results
 
 Record = dict[str, Any]
 
@@ -161,7 +162,7 @@ def test_a_thread_of_amp_is_read(read: Any) -> None:
             answer("Stopped", state={"type": "cancelled"}),
         )
     )
-    results = [m for m in view(session) if isinstance(m, ToolResultMessage)]
+    results = tool_results(view(session))
     assert [(r.text, r.is_error, r.details.brief) for r in results] == [
         ('{"diff":"-x"}', False, "1 line"),
         ("no", True, "failed"),
@@ -232,7 +233,7 @@ HEADER = {
 )
 def test_a_session_of_goose_is_read(read: Any, content: Any) -> None:
     session = read(content, "20260101_1.jsonl")
-    results = [m for m in view(session) if isinstance(m, ToolResultMessage)]
+    results = tool_results(view(session))
     assert [(r.name, r.text, r.is_error) for r in results] == [
         ("developer__text_editor", "one", False),
         ("shell", "two", True),

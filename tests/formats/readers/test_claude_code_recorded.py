@@ -258,6 +258,7 @@ def swap(data: bytes, chance: random.Random) -> bytes:
 Damaging = Callable[[bytes, random.Random], bytes]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("damaging", [cut, repeat, swap])
 @pytest.mark.parametrize(
     "stem", ["entire-tiny", "entire-manual-compact", "entirecontext-v2.1.235"]

@@ -7,7 +7,6 @@ from foldline.past.proof import recorded_requests, unproved
 from foldline.protocol import (
     Compaction,
     DeveloperMessage,
-    ToolResultMessage,
     UserMessage,
 )
 from foldline.view.calls import paired
@@ -28,6 +27,7 @@ from support.claude_code_rows import (
     text,
     user,
 )
+from support.messages import tool_results
 
 
 def sent_by(session: ForeignSession, number: int) -> list[tuple[str, str]]:
@@ -206,9 +206,7 @@ def test_a_result_is_shown_as_it_was_sent() -> None:
         {"type": "tool_result", "tool_use_id": "c1", "content": "1\tone\n9 left"},
     )
     session = read(*begun(), blob(seen), *request("r2", ASKED, LOOKED, seen))
-    [shown] = [
-        entry for entry in session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    [shown] = tool_results(session.entries)
     assert (shown.name, shown.text, len(shown.details.files)) == (
         "Read",
         "1\tone\n9 left",

@@ -17,11 +17,11 @@ from foldline.protocol import (
     AssistantMessage,
     Compaction,
     DeveloperMessage,
-    ToolResultMessage,
     UserMessage,
 )
 from foldline.view.projection import project
 from support.foreign import faults, view_texts
+from support.messages import tool_results
 from support.recordings import needs_recorded, recordings
 
 pytestmark = needs_recorded
@@ -110,11 +110,7 @@ def test_every_word_of_the_model_comes_along_once(path: Path) -> None:
 
 @EVERY_FILE
 def test_every_result_comes_along_once(path: Path) -> None:
-    results = [
-        entry
-        for entry in load(path.stem).entries
-        if isinstance(entry, ToolResultMessage)
-    ]
+    results = tool_results(load(path.stem).entries)
     outputs = items(path, "function_call_output", "custom_tool_call_output")
     recorded = [result for result in results if result.name != "web_search"]
     assert [(result.call_id, result.text) for result in recorded] == [

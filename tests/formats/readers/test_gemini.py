@@ -30,6 +30,7 @@ from support.foreign import (
     view_after_a_round_trip,
     view_texts,
 )
+from support.messages import tool_results
 from support.recordings import SHARED, needs_recorded, recordings
 from support.sentences import pattern
 
@@ -250,7 +251,7 @@ def test_calls_that_failed_or_were_cancelled_are_told_apart(read: Any) -> None:
                {**run("grep", "", "c3"), "result": "plain"},
                {"id": "c4", "name": "x", "status": "executing"}),
     )  # fmt: skip
-    results = [m for m in view(session) if isinstance(m, ToolResultMessage)]
+    results = tool_results(view(session))
     assert [(r.call_id, r.is_error, r.text, r.details.brief) for r in results] == [
         ("c1", False, "a", "1 line"),
         ("c2", True, "no", "cancelled"),
@@ -364,9 +365,7 @@ def test_every_recorded_session_is_read_with_its_calls_and_results(
     assert (session.format, faults(session)) == ("gemini-cli", [])
     assert view(session) == view_after_a_round_trip(session, tmp_path)
     data = path.read_bytes()
-    results = [
-        message for message in view(session) if isinstance(message, ToolResultMessage)
-    ]
+    results = tool_results(view(session))
     assert len(results) == data.count(b'"functionResponse"')
 
 

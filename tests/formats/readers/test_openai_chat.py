@@ -18,7 +18,6 @@ from foldline.protocol import (
     FoldlineError,
     NoticeRecord,
     TextPart,
-    ToolResultMessage,
     Usage,
     UserMessage,
 )
@@ -33,6 +32,7 @@ from support.foreign import (
     view_texts,
 )
 from support.history import call, history
+from support.messages import tool_results
 from support.recordings import needs_recorded, recordings
 from support.sentences import pattern
 
@@ -216,9 +216,7 @@ def test_a_trajectory_comes_whole(path: Path, tmp_path: Path) -> None:
         )
         for usage in usages
     ]
-    results = [
-        entry for entry in session.entries if isinstance(entry, ToolResultMessage)
-    ]
+    results = tool_results(session.entries)
     assert [result.is_error for result in results] == [
         each["extra"]["returncode"] != 0 for each in messages if each["role"] == "tool"
     ]

@@ -15,13 +15,13 @@ from foldline.past.files import file_lists
 from foldline.protocol import (
     AssistantMessage,
     FoldlineError,
-    ToolResultMessage,
     UserMessage,
     dump_entry,
     parse_entry,
 )
 from foldline.view.projection import project
 from support.foreign import faults, flip_bytes
+from support.messages import tool_results
 from support.recordings import needs_recorded, recordings
 from support.sentences import pattern
 
@@ -97,9 +97,7 @@ def test_every_word_of_the_model_comes_along_once(path: Path) -> None:
 
 @EVERY_FILE
 def test_every_result_comes_along_once(path: Path) -> None:
-    results = [
-        entry for entry in load(path).entries if isinstance(entry, ToolResultMessage)
-    ]
+    results = tool_results(load(path).entries)
     states = [part["state"] for part in parts(path, "assistant", "tool")]
     assert [result.text for result in results] == [
         state.get("output", state.get("error")) for state in states

@@ -158,6 +158,7 @@ def _with_ids_apart(happened: list[Step]) -> list[Step]:
     ]
 
 
+@pytest.mark.quick_cases(2)
 @writers
 @given(steps)
 def test_whatever_happened_the_messages_are_the_same(

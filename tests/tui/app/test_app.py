@@ -34,6 +34,8 @@ from support.projections import compactions_of
 from support.reopened_sessions import write_events
 from support.stories import shop
 
+pytestmark = pytest.mark.slow
+
 LONG_ANSWER = "\n\n".join(
     f"Paragraph {number} of a long answer." for number in range(40)
 )
@@ -56,6 +58,7 @@ async def fill(running: Live) -> None:
 # --- prompts ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_a_prompt_is_answered(tmp_path: Path) -> None:
     async with live(tmp_path / "shop-api", "Hello **there**") as running:
         await running.ask("hi")
@@ -79,6 +82,7 @@ async def still_opening(
         yield Live(app, pilot, donor.llm, donor.agent)
 
 
+@pytest.mark.quick
 async def test_prompts_typed_before_the_session_is_open_are_sent_in_order(
     tmp_path: Path,
 ) -> None:
@@ -171,6 +175,7 @@ async def test_a_session_that_takes_long_to_open_says_how_far_it_is(
             assert "Opening" not in early.text
 
 
+@pytest.mark.quick
 async def test_a_session_that_cannot_be_opened_ends_the_program_with_its_sentence(
     tmp_path: Path,
 ) -> None:
@@ -202,6 +207,7 @@ async def test_prompts_typed_while_it_works_wait_and_are_sent_in_order(
         assert "queued" not in running.text
 
 
+@pytest.mark.quick
 async def test_escape_during_a_turn_pauses_the_queue_and_keeps_what_was_said(
     tmp_path: Path,
 ) -> None:
@@ -238,6 +244,7 @@ async def test_a_failed_request_is_told_in_full_in_the_transcript(
 # --- compactions ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_a_prompt_is_held_while_a_compaction_makes_room(tmp_path: Path) -> None:
     opened = asyncio.Event()
     summary = Gate(opened, "## Goal\n- all of it")
@@ -311,6 +318,7 @@ async def test_escape_during_the_compaction_with_text_in_the_editor_keeps_the_pr
         )
 
 
+@pytest.mark.quick
 async def test_a_commit_turns_gutters_adds_one_line_and_moves_no_row(
     tmp_path: Path,
 ) -> None:
@@ -453,6 +461,7 @@ async def test_compact_with_a_focus_compacts_at_once(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.quick
 async def test_undo_brings_the_gutters_back(tmp_path: Path) -> None:
     async with live(tmp_path, window=16_384) as running:
         for _ in range(3):
@@ -488,6 +497,7 @@ async def test_undo_after_a_clear_takes_the_clear_back(tmp_path: Path) -> None:
         assert CLEAR_UNDONE in running.text
 
 
+@pytest.mark.quick
 async def test_clear_takes_the_gutters_away_and_keeps_the_lines(tmp_path: Path) -> None:
     async with live(tmp_path, "Hello there") as running:
         await running.ask("hi")
@@ -519,6 +529,7 @@ async def test_the_cut_is_marked_at_a_tool_call_where_the_answer_has_no_text(
 # --- what is written while it is written --------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "text",
     [
@@ -560,6 +571,7 @@ async def test_an_answer_that_comes_in_one_piece_is_shown_once(tmp_path: Path) -
         )
 
 
+@pytest.mark.quick
 async def test_a_cancelled_step_leaves_no_ghost_text(tmp_path: Path) -> None:
     spoken = StreamedAnswer()
     async with live(tmp_path, spoken) as running:
@@ -711,6 +723,7 @@ async def test_what_a_running_command_puts_out_changes_no_line_under_a_readers_e
         await running.at_rest()
 
 
+@pytest.mark.quick
 async def test_enter_opens_a_tool_row_in_place_and_closes_it(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("alpha\nbeta\n")
     async with live(
@@ -729,6 +742,7 @@ async def test_enter_opens_a_tool_row_in_place_and_closes_it(tmp_path: Path) -> 
         assert "beta" in running.text
 
 
+@pytest.mark.quick
 async def test_a_question_is_answered_and_the_file_changed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("alpha\nbeta\n")
     edit = (
@@ -776,6 +790,7 @@ async def test_the_inspector_opens_live(tmp_path: Path) -> None:
         assert running.app.state.news is None
 
 
+@pytest.mark.quick
 async def test_ctrl_c_cancels_from_any_screen(tmp_path: Path) -> None:
     async with live(tmp_path, Hang("Half")) as running:
         await running.enter("one")
@@ -819,6 +834,7 @@ async def test_one_key_never_quits(tmp_path: Path) -> None:
 # --- whole histories --------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_a_session_that_is_opened_again_looks_as_it_did(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("alpha\n")
     folder = tmp_path / "w"
@@ -855,6 +871,7 @@ async def test_foreign_markup_and_control_sequences_stay_text(tmp_path: Path) ->
         assert "\u202e" not in running.text
 
 
+@pytest.mark.quick
 async def test_gutters_letters_and_cut_of_a_compacted_history(tmp_path: Path) -> None:
     session = Session.from_entries(session_in(tmp_path).header, shop().entries)
     async with live(tmp_path, session=session, size=(120, 60)) as running:
@@ -947,7 +964,7 @@ async def test_a_part_that_cannot_be_imported_is_said_and_all_else_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with live(tmp_path, "still here") as running:
-        for key, part in (("f4", "screens.jobs"), ("ctrl+p", "screens.palette")):
+        for key, part in (("f4", "overlays.jobs"), ("ctrl+p", "overlays.palette")):
             monkeypatch.setitem(sys.modules, f"foldline.tui.{part}", None)
             await running.pilot.press(key)
             await running.until(

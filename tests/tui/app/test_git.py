@@ -39,6 +39,7 @@ def test_outside_of_a_repository_it_is_empty(tmp_path: Path) -> None:
     assert git_state(tmp_path) == ""
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "setting", ["core.fsmonitor", "filter.other.clean", "filter.other.process"]
 )
@@ -75,6 +76,7 @@ def test_a_name_that_cannot_be_emptied_is_not_asked_about(
     assert ran.exists(), "without our care it would have run"
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("way", ["ssh", "ext", "uploadpack"])
 def test_nothing_is_fetched_for_a_repository_that_lacks_objects(
     repository: Path, tmp_path: Path, way: str

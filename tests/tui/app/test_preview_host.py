@@ -22,6 +22,8 @@ from support.live import FULL, Live, StreamedAnswer, live
 from support.llm import overflow
 from support.projections import compactions_of
 
+pytestmark = pytest.mark.slow
+
 
 async def fill(running: Live, prompts: int = 6) -> None:
     for _ in range(prompts - 1):
@@ -52,6 +54,7 @@ def compactions(running: Live) -> list[Compaction]:
     return compactions_of(running.agent.session.projection)
 
 
+@pytest.mark.quick
 async def test_f3_drafts_a_compaction_and_ctrl_s_applies_exactly_that(
     tmp_path: Path,
 ) -> None:
@@ -144,6 +147,7 @@ async def test_esc_stops_a_draft_that_is_made_ahead_beside_no_work(
         assert (running.app.state.cancelling, compactions(running)) == (False, [])
 
 
+@pytest.mark.quick
 async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None:
     async with live(tmp_path, summaries=(Hang("## Goal"),)) as running:
         await fill(running)
@@ -220,6 +224,7 @@ async def test_what_is_heard_before_the_preview_is_mounted_is_shown_once_it_is(
         await running.until(lambda: not running.agent.executor.busy)
 
 
+@pytest.mark.quick
 async def test_f3_during_a_compaction_for_a_prompt_holds_its_commit_until_it_is_applied(
     tmp_path: Path,
 ) -> None:
@@ -393,6 +398,7 @@ async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -
 # --- choices -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_a_choice_is_answered_from_the_dock(tmp_path: Path) -> None:
     from foldline.llm import ContextOverflow
 
@@ -414,6 +420,7 @@ async def test_a_choice_is_answered_from_the_dock(tmp_path: Path) -> None:
         assert "it went through" in running.text
 
 
+@pytest.mark.quick
 async def test_an_edit_and_its_undo_from_the_inspector_reach_the_history(
     tmp_path: Path,
 ) -> None:

@@ -29,6 +29,8 @@ from support.agents import Hang, tool_reply
 from support.chat_app import Clock
 from support.live import Live, StreamedAnswer, StreamingLLM, live, session_in
 
+pytestmark = pytest.mark.slow
+
 ASKS = tool_reply(("bash", {"command": "make"}))
 
 
@@ -80,6 +82,7 @@ def header(running: Live) -> str:
     return running.screen[0].rstrip()
 
 
+@pytest.mark.quick
 async def test_what_runs_in_another_session_runs_on_and_is_marked_until_it_is_seen(
     tmp_path: Path,
 ) -> None:
@@ -107,6 +110,7 @@ async def test_what_runs_in_another_session_runs_on_and_is_marked_until_it_is_se
         ]
 
 
+@pytest.mark.quick
 async def test_a_question_in_another_session_is_marked_and_answered_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +166,7 @@ async def test_a_failure_in_another_session_is_marked(tmp_path: Path) -> None:
         await running.until(lambda: "✗ slowly" in header(running))
 
 
+@pytest.mark.quick
 async def test_each_session_keeps_its_place_its_draft_its_queue_and_its_inspector(
     tmp_path: Path,
 ) -> None:
@@ -346,6 +351,7 @@ async def test_a_key_of_the_list_closes_a_session(tmp_path: Path) -> None:
         assert "close session" not in running.text
 
 
+@pytest.mark.quick
 async def test_quitting_asks_once_what_of_several_sessions_still_runs(
     tmp_path: Path,
 ) -> None:
@@ -413,6 +419,7 @@ async def test_the_list_says_how_it_is_with_each_and_opens_more(tmp_path: Path) 
         await running.press("ctrl+c")
 
 
+@pytest.mark.quick
 def test_the_tabs_fit_and_the_one_that_is_shown_is_among_them() -> None:
     for shown in range(9):
         tabs = [

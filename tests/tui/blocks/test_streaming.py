@@ -39,6 +39,7 @@ def drawn(blocks: list[Block]) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_frame_of_a_fast_answer_draws_few_blocks_and_its_end_is_that_of_the_whole(
     kind: str,
@@ -68,6 +69,7 @@ async def test_a_frame_of_a_fast_answer_draws_few_blocks_and_its_end_is_that_of_
         assert drawn(shown[-6:]) == drawn(list(whole[-6:]))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_the_pieces_are_the_end_is_the_same(kind: str) -> None:
     text = KINDS[kind](60)

@@ -198,6 +198,7 @@ async def test_the_wheel_and_the_prompt_growing_below_do_not_break_following() -
 # --- Work, not time ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_key_draws_at_most_what_becomes_visible_at_a_hundred_thousand_blocks() -> (
     None
 ):
@@ -236,6 +237,7 @@ async def test_a_compaction_changes_all_gutters_without_drawing_a_block() -> Non
         assert rows(view) == [line.replace("┃", "┊") for line in before]
 
 
+@pytest.mark.slow
 async def test_a_feed_tick_draws_at_most_two_blocks_and_makes_no_widget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -500,6 +502,7 @@ async def test_an_unknown_key_is_an_error_where_a_block_is_replaced() -> None:
     assert view.cursor is None
 
 
+@pytest.mark.slow
 def test_importing_the_blocks_costs_neither_pydantic_nor_the_protocol() -> None:
     code = (
         "import sys, foldline.tui.blocks.view\n"

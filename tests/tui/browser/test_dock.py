@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from textual import events
 
 from foldline.tui.browser.inspector.screen import InspectorScreen
@@ -44,6 +45,7 @@ async def test_typing_goes_to_the_prompt_where_it_has_the_focus_and_letters_are_
         assert running.app.focused is running.app.chat.prompt.editor
 
 
+@pytest.mark.slow
 async def test_tab_goes_from_the_prompt_to_the_transcript_through_the_panels_and_back(
     tmp_path: Path,
 ) -> None:
@@ -66,6 +68,7 @@ async def test_tab_goes_from_the_prompt_to_the_transcript_through_the_panels_and
         ]
 
 
+@pytest.mark.slow
 async def test_a_resize_across_the_limit_and_maximising_keep_the_place(
     tmp_path: Path,
 ) -> None:
@@ -97,6 +100,7 @@ async def test_a_resize_across_the_limit_and_maximising_keep_the_place(
             )
 
 
+@pytest.mark.slow
 async def test_a_key_right_behind_the_one_that_opens_it_is_the_panels(
     tmp_path: Path,
 ) -> None:

@@ -27,6 +27,8 @@ from foldline.tui.messages import OperationWanted
 from support.chat_app import ChatApp, Clock, screen_text
 from support.limits import few
 
+pytestmark = pytest.mark.slow
+
 CALL = Question(
     "c1", "bash", "make clean", None, 50.0, promises=("make …", "exactly this command")
 )
@@ -48,6 +50,7 @@ def answers(app: ChatApp) -> list[tuple[str, str, int]]:
     ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (40, 12)])
 async def test_the_rule_that_always_would_grant_is_shown_and_another_one_on_demand(
     size: tuple[int, int],
@@ -84,6 +87,7 @@ async def test_the_mark_stays_on_its_answer_where_others_come_into_sight() -> No
         assert "▶ 1 Allow once" in "\n".join(screen_text(app))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")]
 )
@@ -100,6 +104,7 @@ async def test_the_keys_answer_while_the_user_types_and_eat_no_text(
         assert answers(app) == [("c1", answer, 0)]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("outside", [True, False])
 @pytest.mark.parametrize("key", ["alt+a", "alt+p"])
 async def test_where_no_rule_can_stand_for_it_always_is_not_taken(
@@ -122,6 +127,7 @@ async def test_where_no_rule_can_stand_for_it_always_is_not_taken(
         assert answers(app) == [("c1", "once", 0)]
 
 
+@pytest.mark.quick
 async def test_what_cannot_be_shown_is_not_granted() -> None:
     clock = Clock()
     app = ChatApp(asking(CALL), clock=clock)
@@ -136,6 +142,7 @@ async def test_what_cannot_be_shown_is_not_granted() -> None:
         assert answers(app) == [("c1", "always", 0)]
 
 
+@pytest.mark.quick
 async def test_where_the_prompt_is_empty_the_question_has_the_focus_and_text_goes_to_the_prompt() -> (
     None
 ):
@@ -181,6 +188,7 @@ async def test_no_is_the_same_number_where_always_is_not_offered() -> None:
         assert "4 No, and say why" in "\n".join(screen_text(app))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("typed", ["", "half a prompt"])
 async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(
     typed: str,
@@ -202,6 +210,7 @@ async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(
         assert app.chat.prompt.editor.text == typed
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("keys", [["4"], ["up", "down", "down", "down", "enter"]])
 async def test_a_call_is_declined_with_a_sentence_for_the_model(
     keys: Sequence[str],
@@ -239,6 +248,7 @@ async def test_a_sentence_for_a_question_that_is_gone_is_kept_in_the_prompt() ->
         assert app.chat.prompt.editor.text == "notnow" and answers(app) == []
 
 
+@pytest.mark.quick
 async def test_a_click_on_an_answer_gives_it_and_the_wheel_reads() -> None:
     app = ChatApp(asking(replace(CALL, title=LONG)), clock=Clock())
     async with app.run_test(size=(80, 24)) as pilot:
@@ -277,6 +287,7 @@ async def test_a_long_question_grows_to_three_fifths_of_the_screen_and_the_rows_
         assert app.chat.status.region.bottom <= size[1]
 
 
+@pytest.mark.quick
 async def test_two_questions_in_a_row_each_show_their_own_rule() -> None:
     clock = Clock()
     second = replace(CALL, id="c2", title="git status", promises=("git status …",))
@@ -356,6 +367,7 @@ async def read_by(app: ChatApp, pilot: Pilot[None], key: str, most: int = 99) ->
     return seen
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", few(SIZES))
 @pytest.mark.parametrize(
     ("key", "typed"), [("alt+y", ""), ("alt+y", "x"), ("enter", ""), ("1", "")]
@@ -379,6 +391,7 @@ async def test_a_command_is_allowed_once_all_of_it_was_on_the_screen(
         assert "rm-rf/tmp/x" in seen and seen.count("again") >= 30
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", few(SIZES))
 @pytest.mark.parametrize(
     ("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")]
@@ -417,6 +430,7 @@ async def test_a_key_that_is_held_reads_to_the_end_and_stops_there() -> None:
         assert answers(app) == [("c1", "deny", 0)]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", few(SIZES))
 async def test_what_was_not_read_can_be_declined(size: tuple[int, int]) -> None:
     app = ChatApp(asking(replace(CALL, title=LONG)), clock=Clock())
@@ -484,6 +498,7 @@ async def test_what_came_while_the_terminal_was_too_small_is_read_first(
         assert answers(app) == [("c1", "once", 0)]
 
 
+@pytest.mark.quick
 async def test_another_diff_of_the_same_call_is_read_anew() -> None:
     diff = "@@ -1,1 +1,40 @@\n" + "".join(f"+line {number}\n" for number in range(40))
     app = ChatApp(asking(CALL), clock=Clock())
@@ -503,6 +518,7 @@ def body_of(question: Question, width: int = 76) -> str:
     )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "blank",
     ["\u2800", "\u3000", "\u00a0", "\u2003", "\u200b", "\U0001d159", "\U000e0041"],
@@ -515,6 +531,7 @@ def test_what_looks_like_a_blank_or_like_nothing_is_a_sign(blank: str) -> None:
     assert re.search("rm[␣�]x", body) and re.search("a[␣�]b", body)
 
 
+@pytest.mark.quick
 def test_floods_of_blanks_and_of_lines_are_counted() -> None:
     flood = replace(
         CALL,
@@ -527,6 +544,7 @@ def test_floods_of_blanks_and_of_lines_are_counted() -> None:
     assert "  2 + 500 blank lines\n502 + z" in body
 
 
+@pytest.mark.quick
 def test_a_diff_that_is_to_be_approved_is_shown_as_it_is() -> None:
     """No word is taken for a number, and nothing is swallowed by a sequence or a CR."""
     diff = "@@ -1,2 +1,3 @@\n-12 old\n+13 new\n+a\x1b]0;rm -rf ~\x07b\n+c\rd\n \tsame\n"
@@ -540,6 +558,7 @@ def test_a_diff_that_is_to_be_approved_is_shown_as_it_is() -> None:
     ]
 
 
+@pytest.mark.quick
 @given(st.text(), st.integers(24, 120))
 def test_every_sign_of_a_call_is_in_its_lines_at_any_width(
     title: str, width: int
@@ -551,6 +570,7 @@ def test_every_sign_of_a_call_is_in_its_lines_at_any_width(
     assert all(sign in shown for sign in signs)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("words", [4, 400])
 async def test_a_rule_that_is_too_long_to_be_shown_is_not_granted(words: int) -> None:
     app = ChatApp(asking(replace(CALL, promises=("word " * words,))), clock=Clock())
@@ -562,6 +582,7 @@ async def test_a_rule_that_is_too_long_to_be_shown_is_not_granted(words: int) ->
         assert bool(answers(app)) == (words == 4)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("tool", "says"),
     [
@@ -614,6 +635,7 @@ def side_by_side(app: ChatApp) -> bool:
     )
 
 
+@pytest.mark.quick
 def test_what_is_asked_of_a_long_diff_is_coloured_where_it_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -44,6 +44,8 @@ from support.chat_app import (
 from support.history import history
 from support.limits import few
 
+pytestmark = pytest.mark.slow
+
 IDLE = ChatState(workdir="shop-api", model="offline")
 QUEUED = replace(IDLE, activity=Stepping(90.0), waiting=Waiting(queued=("one", "two")))
 
@@ -72,6 +74,7 @@ def text_of(app: ChatApp) -> str:
     return app.chat.prompt.editor.text
 
 
+@pytest.mark.quick
 async def test_enter_sends_the_text_and_empties_the_editor() -> None:
     app = ChatApp(IDLE)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -105,6 +108,7 @@ async def test_the_prompt_grows_to_eight_lines_and_no_further() -> None:
         assert app.chat.prompt.size.height == 10
 
 
+@pytest.mark.quick
 async def test_a_paste_keeps_its_lines_and_loses_its_control_sequences() -> None:
     from textual import events
 
@@ -117,6 +121,7 @@ async def test_a_paste_keeps_its_lines_and_loses_its_control_sequences() -> None
         assert text_of(app).endswith("␛x"), "the cursor stands behind what was pasted"
 
 
+@pytest.mark.quick
 async def test_slash_commands_go_to_the_program_with_their_argument() -> None:
     app = ChatApp(IDLE)
     async with app.run_test() as pilot:
@@ -128,6 +133,7 @@ async def test_slash_commands_go_to_the_program_with_their_argument() -> None:
         assert (event.command, event.argument) == ("compact", "keep the schema")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("typed", ["/nope", "/undo now"])
 async def test_an_unknown_command_is_refused_and_its_text_stays(typed: str) -> None:
     app = ChatApp(IDLE)
@@ -140,6 +146,7 @@ async def test_an_unknown_command_is_refused_and_its_text_stays(typed: str) -> N
         assert typed.split()[0] in screen_text(app)[-2]
 
 
+@pytest.mark.quick
 async def test_completion_of_a_command_is_taken_by_enter_then_sent_by_enter() -> None:
     app = ChatApp(IDLE)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -182,6 +189,7 @@ async def test_enter_ahead_of_the_list_takes_nothing_that_was_offered_for_less()
         ] == ["compact"]
 
 
+@pytest.mark.quick
 async def test_files_complete_after_an_at_sign(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "orders.py").write_text("")
@@ -207,6 +215,7 @@ async def test_esc_closes_the_completion_and_keeps_it_closed_for_that_word() -> 
         assert text_of(app) == "/com"
 
 
+@pytest.mark.quick
 async def test_up_recalls_what_was_sent_and_down_returns_the_draft() -> None:
     app = ChatApp(IDLE)
     async with app.run_test() as pilot:
@@ -229,6 +238,7 @@ async def test_up_moves_inside_the_text_before_it_recalls() -> None:
         assert text_of(app) == "first"
 
 
+@pytest.mark.quick
 async def test_a_queued_prompt_changes_places_with_the_text() -> None:
     app = ChatApp(QUEUED)
     async with app.run_test(size=(100, 34)) as pilot:
@@ -255,6 +265,7 @@ async def test_with_an_empty_editor_a_queued_prompt_is_taken_out() -> None:
         assert text_of(app) == "two"
 
 
+@pytest.mark.quick
 async def test_esc_leaves_the_queue_first_and_then_cancels() -> None:
     app = ChatApp(QUEUED)
     async with app.run_test(size=(100, 34)) as pilot:
@@ -273,6 +284,7 @@ async def test_esc_leaves_the_queue_first_and_then_cancels() -> None:
         assert [type(event) for event in app.posted] == [CancelRequested]
 
 
+@pytest.mark.quick
 async def test_esc_pauses_a_waiting_queue_and_enter_resumes_it() -> None:
     app = ChatApp(replace(QUEUED, activity=IDLE.activity))
     async with app.run_test(size=(100, 34)) as pilot:
@@ -315,6 +327,7 @@ async def test_a_prompt_that_was_not_sent_comes_back_only_to_an_empty_editor() -
         assert text_of(app) == "held"
 
 
+@pytest.mark.quick
 async def test_the_status_row_names_what_esc_does() -> None:
     app = ChatApp(compacting_state())
     async with app.run_test(size=(120, 36)) as pilot:
@@ -325,6 +338,7 @@ async def test_the_status_row_names_what_esc_does() -> None:
         assert screen_text(app)[-2].rstrip().endswith(ESC_TO_PROMPT)
 
 
+@pytest.mark.quick
 async def test_ctrl_c_twice_quits_and_says_what_stays() -> None:
     clock = Clock()
     app = ChatApp(
@@ -381,6 +395,7 @@ async def test_a_question_takes_no_focus_from_who_writes_and_is_deaf_for_a_secon
         assert event.operation == Approve(call_id="c1", answer="once")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("key", "answer"),
     [
@@ -442,6 +457,7 @@ async def test_at_most_one_frame_is_heavy() -> None:
         assert sum(line.count("┏") for line in screen_text(app)) == 1
 
 
+@pytest.mark.quick
 async def test_tab_goes_round_and_esc_comes_back_to_the_prompt() -> None:
     app = ChatApp(IDLE)
     async with app.run_test() as pilot:
@@ -495,6 +511,7 @@ async def test_alt_arrows_go_from_prompt_to_prompt() -> None:
         assert app.chat.transcript.follow
 
 
+@pytest.mark.quick
 async def test_the_palette_runs_what_is_chosen() -> None:
     app = ChatApp(IDLE)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -533,6 +550,7 @@ async def test_a_theme_is_seen_before_it_is_chosen_and_esc_gives_the_old_one_bac
         assert NO_THEME.partition(".")[0].format(name="[/nope]") in screen_text(app)[-2]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("key", ["f1", "question_mark"])
 async def test_help_lists_everything_and_closing_it_gives_all_back(key: str) -> None:
     app = ChatApp(IDLE)
@@ -556,6 +574,7 @@ async def test_a_question_mark_in_the_prompt_is_a_letter() -> None:
         assert text_of(app) == "?"
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("size", "state"),
     few(
@@ -602,6 +621,7 @@ async def test_a_tiny_terminal_says_so_in_one_line_and_recovers() -> None:
         assert text_of(app).endswith("back"), "the focus is where it was"
 
 
+@pytest.mark.quick
 async def test_below_thirty_rows_the_queue_is_a_count_until_up_opens_it() -> None:
     app = ChatApp(QUEUED)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -635,6 +655,7 @@ async def test_foreign_text_everywhere_is_only_text() -> None:
         assert "\x1b" not in shown
 
 
+@pytest.mark.quick
 async def test_an_idle_screen_sets_no_timer_and_a_busy_one_does() -> None:
     app = ChatApp(IDLE)
     async with app.run_test() as pilot:
@@ -685,6 +706,7 @@ def test_nothing_heavy_is_imported_before_the_first_paint(module: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.quick
 def test_the_state_needs_no_textual() -> None:
     code = "import foldline.frontend.state, sys; print('textual' in sys.modules)"
     done = subprocess.run(

@@ -11,7 +11,10 @@ from foldline.protocol import UserMessage, text_parts
 from foldline.tui.chat.welcome import KEYS, PROMPTS
 from support.live import live
 
+pytestmark = pytest.mark.slow
 
+
+@pytest.mark.quick
 async def test_a_prompt_is_picked_by_keys_and_goes_out_with_enter(
     tmp_path: Path,
 ) -> None:
@@ -38,6 +41,7 @@ async def test_a_prompt_is_picked_by_a_click(tmp_path: Path) -> None:
         assert running.app.chat.prompt.editor.text == PROMPTS[2]
 
 
+@pytest.mark.quick
 async def test_the_last_sessions_of_the_folder_are_offered_and_resumed(
     tmp_path: Path,
 ) -> None:

@@ -166,6 +166,7 @@ async def test_the_chosen_keys_work_and_ours_no_longer(
         await running.until(lambda: "▸ Inspector" not in running.screen[0])
 
 
+@pytest.mark.slow
 async def test_hints_sentences_help_and_palette_show_the_chosen_keys(
     own: None, tmp_path: Path
 ) -> None:

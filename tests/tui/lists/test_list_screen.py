@@ -68,6 +68,7 @@ async def test_the_marked_row_is_in_reverse_from_end_to_end_and_in_one_colour() 
         assert not any(style.reverse for _, style in painted(screen, row + 1))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("dims", [True, False])
 async def test_the_screen_behind_is_dimmed_unless_it_is_a_preview(dims: bool) -> None:
     app = BaseApp[None]()
@@ -82,6 +83,7 @@ async def test_the_screen_behind_is_dimmed_unless_it_is_a_preview(dims: bool) ->
         assert (style.color.name == "#ff0000") is not dims
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("width", "rows"), [(200, 5), (80, 8), (40, 9)])
 async def test_a_picker_is_as_high_as_its_choices_and_the_longest_note_a_row_has_cut(
     width: int, rows: int

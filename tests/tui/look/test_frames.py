@@ -91,6 +91,7 @@ def wanted(rows: list[Strip]) -> list[list[tuple[object, ...]]]:
     return cells_of(screen)
 
 
+@pytest.mark.quick_cases(8)
 @pytest.mark.parametrize("number", range(40))
 def test_the_screen_is_what_whole_frames_would_have_made(number: int) -> None:
     seed = random.Random(number)

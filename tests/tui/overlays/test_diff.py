@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from foldline.agent.session.rewind import NOT_TEXT
 from foldline.tui.app.session_commands import CHANGES_TITLE
 from foldline.tui.lists.picker import Picker
@@ -73,6 +75,7 @@ async def test_where_nothing_was_changed_it_says_so(tmp_path: Path) -> None:
         assert running.app.screen is running.app.chat
 
 
+@pytest.mark.slow
 async def test_rewind_shows_what_going_back_would_take_back(tmp_path: Path) -> None:
     script = (tool_reply(WRITE), "one", tool_reply(EDIT), "two")
     async with live(prepared(tmp_path / "w"), *script, approvals="edits") as running:

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from foldline.agent.tools.jobs import BackgroundJob
 from foldline.protocol import DeveloperMessage
 from foldline.tui.lists.page import TextScreen, wrapped
@@ -40,6 +42,7 @@ async def test_without_any_it_says_how_one_comes_about(tmp_path: Path) -> None:
         await running.until(lambda: not isinstance(running.app.screen, Picker))
 
 
+@pytest.mark.slow
 async def test_a_process_that_outlives_its_job_is_shown_and_can_be_ended(
     tmp_path: Path,
 ) -> None:
@@ -70,6 +73,7 @@ async def test_jobs_of_an_earlier_run_are_shown_with_their_output(
         await running.until(lambda: "what it wrote" in running.text)
 
 
+@pytest.mark.slow
 async def test_how_it_ended_is_seen_as_soon_as_it_has(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     script = f"while [ ! -e {gate} ]; do sleep 0.02; done; exit 3"
@@ -104,6 +108,7 @@ async def test_it_is_stopped_after_a_confirmation_and_the_model_learns_of_it(
         assert any("stopped by the user" in text for text in told)
 
 
+@pytest.mark.slow
 async def test_the_output_opens_at_its_end_and_scrolls(tmp_path: Path) -> None:
     async with watching(tmp_path / "w", "seq 1 500; sleep 600") as running:
         await running.until(lambda: "500" in jobs(running)[0].output.text())
@@ -124,6 +129,7 @@ async def test_the_output_opens_at_its_end_and_scrolls(tmp_path: Path) -> None:
         await running.until(lambda: isinstance(running.app.screen, Picker))
 
 
+@pytest.mark.slow
 async def test_no_character_of_a_long_or_wide_line_is_lost() -> None:
     text = "短" * 50 + "\n" + "x" * 205 + "\n\nend\n"
     rows = wrapped(text, 40)
@@ -131,6 +137,7 @@ async def test_no_character_of_a_long_or_wide_line_is_lost() -> None:
     assert joined == text.replace("\n", "") and len(rows) == 3 + 6 + 1 + 1
 
 
+@pytest.mark.slow
 async def test_more_jobs_than_rows_in_a_small_terminal(tmp_path: Path) -> None:
     async with watching(tmp_path / "w", *["sleep 600"] * 4, size=(40, 10)) as running:
         screen = running.app.screen

@@ -10,6 +10,8 @@ from foldline.tui.lists.picker import SLICE, PickerItem, ranked, ranking
 from foldline.tui.overlays.palette import ItemSource, Palette, PaletteItem, open_palette
 from support.live import Live, live
 
+pytestmark = pytest.mark.usefixtures("data_folder")
+
 CHOICES = [
     PickerItem("clear", "Clear the context", "/clear"),
     PickerItem("compact", "Compact the context", "/compact [focus]"),
@@ -62,12 +64,6 @@ def test_thousands_of_choices_are_looked_at_in_slices() -> None:
     assert last[0].choice.id == "99"
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A theme that is taken is kept in the user's settings."""
-    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
-
-
 class Acted:
     """Items that say what was chosen."""
 
@@ -114,6 +110,7 @@ async def test_what_can_be_chosen_is_offered_directly(tmp_path: Path) -> None:
         await running.until(lambda: "▶Theme: dusk" in running.text)
 
 
+@pytest.mark.slow
 async def test_over_another_screen_it_acts_on_that_screen(tmp_path: Path) -> None:
     async with live(tmp_path / "shop", "one") as running:
         await running.ask("first")
@@ -148,6 +145,7 @@ async def test_over_another_screen_it_acts_on_that_screen(tmp_path: Path) -> Non
         )
 
 
+@pytest.mark.slow
 async def test_it_opens_over_help_and_closes_by_its_own_key(tmp_path: Path) -> None:
     async with live(tmp_path / "shop") as running:
         await running.press("f1")
@@ -156,6 +154,7 @@ async def test_it_opens_over_help_and_closes_by_its_own_key(tmp_path: Path) -> N
         await running.until(lambda: running.app.screen is running.app.chat)
 
 
+@pytest.mark.slow
 async def test_what_was_chosen_last_stands_first_and_late_items_do_not_move_the_mark(
     tmp_path: Path,
 ) -> None:
@@ -171,6 +170,7 @@ async def test_what_was_chosen_last_stands_first_and_late_items_do_not_move_the_
         assert acted.took == ["two"] and app.recent == ["two", "chat.rewind"]
 
 
+@pytest.mark.slow
 async def test_of_thousands_the_one_that_was_typed_is_found(tmp_path: Path) -> None:
     acted = Acted(*(f"Session: {number} 幂等" for number in range(5 * SLICE)))
     async with live(tmp_path / "shop") as running:

@@ -100,6 +100,7 @@ async def test_the_header_follows_the_mode_and_all_needs_a_confirmation(
         assert f"mode all: {mode_words('all')}" in running.text
 
 
+@pytest.mark.slow
 async def test_typed_letters_only_filter(tmp_path: Path) -> None:
     async with live(tmp_path / "w", approvals="ask") as running:
         await opened(running)
@@ -112,6 +113,7 @@ async def test_typed_letters_only_filter(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 async def test_while_a_turn_runs_the_mode_changes_and_a_new_rule_appears(
     tmp_path: Path,
 ) -> None:
@@ -134,6 +136,7 @@ async def test_while_a_turn_runs_the_mode_changes_and_a_new_rule_appears(
         await running.at_rest()
 
 
+@pytest.mark.slow
 async def test_in_a_mode_with_a_sandbox_it_is_said_what_this_kernel_does_not_hold(
     tmp_path: Path,
 ) -> None:
@@ -151,6 +154,7 @@ async def test_in_a_mode_with_a_sandbox_it_is_said_what_this_kernel_does_not_hol
         await running.press("escape")
 
 
+@pytest.mark.slow
 async def test_a_damaged_file_of_the_project_is_told(tmp_path: Path) -> None:
     async with live(tmp_path / "w", approvals="ask") as running:
         project = running.agent.state.permissions.project
@@ -162,6 +166,7 @@ async def test_a_damaged_file_of_the_project_is_told(tmp_path: Path) -> None:
         await running.press("escape")
 
 
+@pytest.mark.slow
 async def test_the_word_on_a_file_of_the_folder_is_taken_back_with_the_same_key(
     tmp_path: Path,
 ) -> None:

@@ -24,6 +24,8 @@ from support.agents import Hang, tool_reply
 from support.chat_app import Clock
 from support.live import Live, live
 
+pytestmark = pytest.mark.slow
+
 WRITE: tuple[str, dict[str, Any]] = ("write", {"path": "b.txt", "content": "two\n"})
 
 
@@ -50,6 +52,7 @@ async def gone_back(running: Live, answer: str) -> None:
     await running.at_rest()
 
 
+@pytest.mark.quick
 async def test_the_context_goes_back_and_the_prompt_is_in_the_editor_again(
     tmp_path: Path,
 ) -> None:
@@ -64,6 +67,7 @@ async def test_the_context_goes_back_and_the_prompt_is_in_the_editor_again(
         assert running.agent.session.projection.view[-1].message.text == "one"
 
 
+@pytest.mark.quick
 async def test_files_go_back_with_it_and_undo_brings_both_again(tmp_path: Path) -> None:
     async with live(tmp_path / "w", tool_reply(WRITE), "done") as running:
         await running.ask("write it")
@@ -114,6 +118,7 @@ async def test_a_step_within_a_turn_is_chosen_in_a_list_of_its_own(
         assert view[-1].message.type == "tool_result" and STEPS not in running.text
 
 
+@pytest.mark.quick
 async def test_without_points_it_says_so(tmp_path: Path) -> None:
     async with live(tmp_path / "w") as running:
         running.app.chat.run_command("rewind")
@@ -121,6 +126,7 @@ async def test_without_points_it_says_so(tmp_path: Path) -> None:
         assert NO_POINTS in running.text
 
 
+@pytest.mark.quick
 async def test_esc_twice_on_an_empty_prompt_opens_it_and_esc_leaves_everything_as_it_was(
     tmp_path: Path,
 ) -> None:

@@ -11,6 +11,8 @@ from foldline.tui.prompting.prompt import REWINDS
 from support.history import history
 from support.live import Live, live
 
+pytestmark = pytest.mark.slow
+
 
 async def opened(running: Live) -> None:
     await running.enter("/rewind")
@@ -53,6 +55,7 @@ async def go(running: Live) -> None:
     await running.at_rest()
 
 
+@pytest.mark.quick
 async def test_an_edited_prompt_leaves_a_branch_that_one_entry_brings_back(
     tmp_path: Path,
 ) -> None:
@@ -100,6 +103,7 @@ async def test_after_a_rewind_the_end_of_what_was_left_is_listed(
         assert running.editor_text == ""
 
 
+@pytest.mark.quick
 def test_without_checkpoints_the_end_of_every_other_turn_is_listed() -> None:
     story = history().system("s")
     for prompt in ("first", "second", "third"):

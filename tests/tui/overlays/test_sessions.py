@@ -27,6 +27,8 @@ from support.claude_code_rows import user
 from support.holders import holder
 from support.sessions_screen import BLOG, Shelf, sessions_on
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def shelf(tmp_path: Path) -> Shelf:
@@ -45,6 +47,7 @@ async def shelf(tmp_path: Path) -> Shelf:
 # --- lists ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_this_folders_sessions_are_listed_the_newest_first(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
         first, second = seen.listed
@@ -59,6 +62,7 @@ async def test_tab_lists_all_folders_and_says_which(shelf: Shelf) -> None:
         assert len(seen.listed) == 3
 
 
+@pytest.mark.quick
 async def test_tab_goes_round_the_scopes(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
         for scope in ("all", "archived", "others", "here"):
@@ -122,6 +126,7 @@ async def test_a_session_that_cannot_be_read_says_why_and_is_not_resumed(
 # --- going on with one ------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_enter_gives_back_the_marked_session(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
         await seen.press("down", "enter")
@@ -131,6 +136,7 @@ async def test_enter_gives_back_the_marked_session(shelf: Shelf) -> None:
         )
 
 
+@pytest.mark.quick
 async def test_esc_gives_back_none(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
         await seen.press("escape")
@@ -147,6 +153,7 @@ async def test_the_session_of_this_chat_is_only_gone_back_to(shelf: Shelf) -> No
         assert await seen.result() is None
 
 
+@pytest.mark.quick
 async def test_a_session_that_another_process_writes_is_read_or_forked_instead(
     shelf: Shelf,
 ) -> None:
@@ -180,6 +187,7 @@ async def test_fork_goes_on_in_a_copy(shelf: Shelf) -> None:
 # --- search -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_titles_match_at_once_and_what_was_said_comes_with_its_excerpt(
     shelf: Shelf,
 ) -> None:
@@ -234,6 +242,7 @@ async def test_where_nothing_was_found_it_says_so(shelf: Shelf) -> None:
         await seen.shows(NO_MATCH["here"].format(query="nowhere to be found"))
 
 
+@pytest.mark.quick
 async def test_read_on_a_match_opens_the_inspector_at_that_entry(shelf: Shelf) -> None:
     await shelf.keep(
         *(f"Question {number}" for number in range(30)), "Where is the needle?"
@@ -278,6 +287,7 @@ async def test_archived_sessions_are_searched_among_the_archived(shelf: Shelf) -
 # --- tidying ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_rename_asks_for_a_title_and_esc_leaves_it(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
         await seen.act("rename")
@@ -311,6 +321,7 @@ async def test_this_chats_session_is_renamed_by_the_chat(shelf: Shelf) -> None:
     assert titles == ["Idempotent orders 2"]
 
 
+@pytest.mark.quick
 async def test_archive_archives_and_restores(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
         await seen.act("archive")
@@ -327,6 +338,7 @@ async def test_archive_archives_and_restores(shelf: Shelf) -> None:
         assert "Idempotent orders" in shelf.titles()
 
 
+@pytest.mark.quick
 async def test_a_session_is_deleted_after_a_confirmation(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
         for answer in ("escape", "enter"):
@@ -374,6 +386,7 @@ async def test_keys_for_the_list_wait_while_something_is_done(
 # --- other agents -----------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_other_agents_sessions_are_read_or_imported(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -440,6 +453,7 @@ async def test_in_other_agents_lists_titles_and_prompts_are_searched(
 # --- looks ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_foreign_text_is_shown_as_text(shelf: Shelf) -> None:
     await shelf.keep("x", title="[/nope] \x1b[31mred 移动端重试 👩‍💻 [@click=app.quit]")
     async with sessions_on(shelf.home, (80, 24)) as seen:
@@ -448,6 +462,7 @@ async def test_foreign_text_is_shown_as_text(shelf: Shelf) -> None:
         await seen.shows("Delete “[/nope]")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(40, 10), (300, 90)])
 async def test_it_fits_every_terminal(shelf: Shelf, size: tuple[int, int]) -> None:
     async with sessions_on(shelf.home, size) as seen:

@@ -11,6 +11,8 @@ from foldline.tui.app.session_commands import EXPORTED, NO_ANSWER, TITLE_NOW
 from foldline.tui.overlays.sessions import SessionsScreen
 from support.live import Live, live, session_in
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -32,6 +34,7 @@ async def opened(running: Live, command: str) -> SessionsScreen:
     return shown(running)
 
 
+@pytest.mark.quick
 async def test_sessions_lists_this_chats_and_esc_gives_the_chat_back(
     tmp_path: Path, home: Path
 ) -> None:
@@ -45,6 +48,7 @@ async def test_sessions_lists_this_chats_and_esc_gives_the_chat_back(
         assert running.app.sessions == [running.app.chat]
 
 
+@pytest.mark.quick
 async def test_the_chosen_session_is_opened_beside_this_one(
     tmp_path: Path, home: Path
 ) -> None:
@@ -82,6 +86,7 @@ async def test_a_session_that_is_open_is_shown_and_not_taken_for_another_process
         await running.until(lambda: running.app.chat is first)
 
 
+@pytest.mark.quick
 async def test_rename_writes_a_title_that_is_shown_at_once_and_kept(
     tmp_path: Path, home: Path
 ) -> None:
@@ -105,6 +110,7 @@ async def test_rename_writes_a_title_that_is_shown_at_once_and_kept(
     assert path is not None and Session.open(path).meta().title == "Orders [bold]twice"
 
 
+@pytest.mark.quick
 async def test_fork_opens_a_copy_and_leaves_the_session_as_it_is(
     tmp_path: Path, home: Path
 ) -> None:
@@ -157,6 +163,7 @@ async def test_copy_finds_the_last_answer_behind_a_damaged_record(
         assert running.app.clipboard == "An answer."
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("typed", "written", "begins"),
     [

@@ -74,6 +74,7 @@ def taken(
     return compare(app, terminal_size=size, run_before=play)
 
 
+@pytest.mark.slow
 def test_no_sessions(snap_compare: Compare, tmp_path: Path) -> None:
     app = SessionsApp(tmp_path / "data")
 
@@ -95,5 +96,6 @@ def test_a_search_in_a_large_terminal(snap_compare: Compare, tmp_path: Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_question_in_a_small_terminal(snap_compare: Compare, tmp_path: Path) -> None:
     assert taken(snap_compare, tmp_path / "data", (80, 24), "delete", query="重试")

@@ -93,6 +93,7 @@ async def test_what_is_typed_is_kept_only_when_it_is_right(tmp_path: Path) -> No
         await seen.until(lambda: seen.app.screen is not seen.app.screen_shown)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("key", "typed", "line"),
     [
@@ -114,6 +115,7 @@ async def test_numbers_and_texts_are_written_as_what_they_are(
         assert line in kept.text.splitlines()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("broken", ["not writable", "not TOML"])
 async def test_a_file_that_cannot_be_changed_is_told_in_one_sentence_and_stays(
     tmp_path: Path, broken: str
@@ -169,6 +171,7 @@ async def test_search_finds_by_key_value_meaning_and_who_set_it(tmp_path: Path) 
         assert NO_MATCH in seen.text
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(40, 10), (50, 16), (80, 24), (200, 60)])
 async def test_the_marked_one_is_in_sight_at_every_size(
     tmp_path: Path, size: tuple[int, int]

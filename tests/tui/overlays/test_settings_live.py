@@ -73,6 +73,7 @@ async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(
         assert shown["context.window"] == ("32.8k", f"from {state.models.llm.info.id}")
 
 
+@pytest.mark.slow
 async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -> None:
     async with live(tmp_path / "w", Hang("…")) as running:
         await running.enter("go")
@@ -85,6 +86,7 @@ async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -
         await running.until(lambda: running.agent.state.compaction.mode == "ask")
 
 
+@pytest.mark.slow
 async def test_a_theme_is_tried_on_in_the_list_and_worn_when_it_is_taken(
     tmp_path: Path, home: Path
 ) -> None:

@@ -24,6 +24,7 @@ async def foreign(seen: SettingsDriver) -> None:
     await seen.press(*"模型")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("size", "play"),
     [((80, 24), overruled), ((120, 36), typing), ((80, 24), foreign)],

@@ -27,6 +27,8 @@ from support.setup_screen import (
     setup_on,
 )
 
+pytestmark = pytest.mark.slow
+
 REFUSED = LLMError("api.openai.com refused the key.", 401)
 AWAY = LLMError("api.openai.com cannot be reached: no route to host.")
 
@@ -37,6 +39,7 @@ async def key_step(seen: SetupDriver) -> None:
     await seen.shows("Your key for OpenAI")
 
 
+@pytest.mark.quick
 async def test_provider_key_model_and_the_choice_is_written_down() -> None:
     servers = FakeServers(offers("gpt-5", "gpt-5-mini", "o3"))
     async with setup_on(servers) as seen:
@@ -55,6 +58,7 @@ async def test_provider_key_model_and_the_choice_is_written_down() -> None:
         )
 
 
+@pytest.mark.quick
 async def test_escape_at_the_first_step_changes_nothing() -> None:
     async with setup_on(FakeServers()) as seen:
         await seen.press("escape")
@@ -62,6 +66,7 @@ async def test_escape_at_the_first_step_changes_nothing() -> None:
         assert seen.app.servers.choices == []
 
 
+@pytest.mark.quick
 async def test_the_built_in_model_needs_nothing_more() -> None:
     async with setup_on(FakeServers()) as seen:
         await seen.mark(OFFLINE)
@@ -70,6 +75,7 @@ async def test_the_built_in_model_needs_nothing_more() -> None:
         assert seen.app.results == [SetupResult(OFFLINE, "offline")]
 
 
+@pytest.mark.quick
 async def test_a_found_key_is_checked_and_not_asked_for() -> None:
     servers = FakeServers(offers("claude-sonnet-5-5"))
     async with setup_on(servers) as seen:
@@ -79,6 +85,7 @@ async def test_a_found_key_is_checked_and_not_asked_for() -> None:
         assert servers.requests == [(ANTHROPIC, None)]
 
 
+@pytest.mark.quick
 async def test_a_local_server_wants_no_key() -> None:
     async with setup_on(FakeServers(offers("qwen3:8b"))) as seen:
         await seen.mark(OLLAMA)
@@ -129,6 +136,7 @@ async def test_escape_stops_the_check_and_keeps_the_field() -> None:
         await seen.shows(MODEL_HINT)
 
 
+@pytest.mark.quick
 async def test_a_refused_key_stays_for_correction() -> None:
     async with setup_on(FakeServers(REFUSED, offers("gpt-5-mini"))) as seen:
         await key_step(seen)
@@ -142,6 +150,7 @@ async def test_a_refused_key_stays_for_correction() -> None:
         assert seen.app.servers.requests[1] == (OPENAI, Secret(KEY[:-1]))
 
 
+@pytest.mark.quick
 async def test_where_the_server_is_away_a_model_is_named_by_hand_or_it_is_asked_again() -> (
     None
 ):
@@ -185,6 +194,7 @@ async def test_a_server_that_refuses_what_was_kept_is_given_a_key(
         assert seen.app.servers.requests[1][1] == Secret(KEY)
 
 
+@pytest.mark.quick
 async def test_another_server_is_named_by_its_address() -> None:
     async with setup_on(FakeServers(offers("mine"))) as seen:
         await seen.mark(OTHER)
@@ -277,6 +287,7 @@ async def test_the_key_cannot_be_copied_out_of_its_field() -> None:
         await seen.shows(KEY_PLACEHOLDER)
 
 
+@pytest.mark.quick
 async def test_the_key_is_in_nothing_that_is_drawn_or_said(tmp_path: Path) -> None:
     servers = FakeServers(REFUSED, AWAY, offers("gpt-5"))
     servers.refuses = "The disk is full."

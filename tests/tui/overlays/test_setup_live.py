@@ -18,6 +18,8 @@ from support.chat_app import Clock
 from support.live import Live, session_in
 from support.server import MODEL, RunningServer, running_server
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-planted-0123456789abcdef"
 
 
@@ -106,6 +108,7 @@ async def choose(running: Live, server: RunningServer) -> None:
     await running.at_rest()
 
 
+@pytest.mark.quick
 async def test_the_first_choice_is_made_the_sessions_and_kept(
     tmp_path: Path, home: Path, server: RunningServer
 ) -> None:

@@ -89,6 +89,7 @@ def test_providers_in_a_small_terminal(snap_compare: Compare) -> None:
     assert taken(snap_compare, FakeServers(), (80, 24), nothing)
 
 
+@pytest.mark.slow
 def test_providers_without_colour(
     snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_refused_key(snap_compare: Compare) -> None:
     assert taken(snap_compare, servers, (80, 24), refused, theme="foldline-light")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_in_a_tiny_terminal(snap_compare: Compare) -> None:
     servers = FakeServers(
         LLMError("https://api.openai.com/v1 cannot be reached: no route to host.")
@@ -108,6 +110,7 @@ def test_a_server_that_is_away_in_a_tiny_terminal(snap_compare: Compare) -> None
     assert taken(snap_compare, servers, (60, 14), refused)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("size", "theme"),
     [((80, 24), "high-contrast"), ((120, 36), "foldline-dark")],

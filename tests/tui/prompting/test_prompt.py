@@ -49,6 +49,7 @@ from foldline.tui.prompting.prompt import (
 from support.agents import PATIENCE
 from support.chat_app import ChatApp, burst, screen_text
 from support.history import history
+from support.stories import screen_rows
 
 QUEUED = ChatState(
     activity=Stepping(90.0), waiting=Waiting(queued=("one", "two", "three"))
@@ -161,6 +162,7 @@ def box(app: ChatApp) -> str:
     )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("typed", "first", "one"), [("@proj", 10, "p0/proj.py"), ("/", 10, "/sessions")]
 )
@@ -181,6 +183,7 @@ async def test_completions_for_keys_in_one_burst_are_painted_each_time_they_come
             assert not app.chat.completion.open
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("typed", "marked", "then"),
     [
@@ -249,6 +252,7 @@ async def test_a_click_takes_the_completion_that_stands_there(tmp_path: Path) ->
         assert app.chat.prompt.editor.text == "@proj_b.py "
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
@@ -270,6 +274,7 @@ async def test_keys_of_other_agents_begin_a_new_line(
         assert len(app.posted) == (not text)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
@@ -292,6 +297,7 @@ async def test_words_and_lines_are_deleted_and_inserted_again_as_in_a_shell(
         assert app.chat.prompt.editor.text == text
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("key", "shown"),
     [
@@ -512,10 +518,7 @@ async def test_no_text_breaks_the_frame() -> None:
         ):
             app.chat.prompt.editor.put(text)
             await pilot.pause()
-            rows = [
-                "".join(piece.text for piece in strip)
-                for strip in app.screen._compositor.render_strips()
-            ]
+            rows = screen_rows(app)
             top = next(at for at, row in enumerate(rows) if row.startswith("┏"))
             end = next(at for at, row in enumerate(rows) if row.startswith("┗"))
             assert end - top > 3, "it is wrapped"

@@ -12,13 +12,9 @@ from support.images import image
 from support.live import StreamedAnswer
 from support.scenes import Scene, scene
 
+pytestmark = pytest.mark.usefixtures("data_folder")
+
 Compare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def own_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nobody else's prompts are offered."""
-    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
 
 
 async def in_use(made: Scene, pilot: Pilot[None]) -> None:
@@ -60,6 +56,7 @@ def test_the_prompt_in_use(snap_compare: Compare, tmp_path: Path) -> None:
     assert snap_compare(made.app, terminal_size=(120, 36), run_before=made)
 
 
+@pytest.mark.slow
 def test_earlier_prompts_in_chinese(snap_compare: Compare, tmp_path: Path) -> None:
     made = scene(tmp_path / "shop-api", scenes.chinese_shop(), play=searching)
     assert snap_compare(made.app, terminal_size=(80, 24), run_before=made)

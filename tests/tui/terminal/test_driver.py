@@ -71,6 +71,7 @@ async def test_auto_changes_with_the_terminal_and_another_theme_does_not(
         assert app.theme_variables["role-accent"] == "#83a598"
 
 
+@pytest.mark.slow
 def test_in_a_real_terminal_it_is_asked_once_heard_and_left_as_it_was(
     tmp_path: Path,
 ) -> None:
@@ -97,6 +98,7 @@ COLOUR = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_no_colour_leaves_where_none_is_wanted_and_marks_and_reverse_do(
     tmp_path: Path,
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_terminal_without_colours_gets_none(monkeypatch: pytest.MonkeyPatch) -
     assert BaseApp[None]().no_color
 
 
+@pytest.mark.slow
 def test_a_terminal_of_16_colours_gets_only_those(tmp_path: Path) -> None:
     with terminal(tmp_path / "work", TERM="xterm", COLORTERM="") as term:
         term.ask("What is here?")

@@ -19,6 +19,7 @@ settings.connect_llm = connect_llm
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("--debug",)])
 def test_an_unforeseen_error_shows_no_values(
     tmp_path: Path, arguments: tuple[str, ...]

@@ -51,6 +51,7 @@ def counted_calls() -> Iterator[list[int]]:
         sys.setprofile(None)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_the_last_of_thousands_of_lines_costs_what_the_first_did(kind: str) -> None:
     frames = list(split_chunks(ANSWERS[kind](10_000), A_FRAME))
@@ -110,6 +111,7 @@ def add(transcript: ChatTranscript, message: AssistantMessage) -> None:
     transcript.add(entry)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("put", [think, write, put_out])
 async def test_a_frame_draws_the_same_however_much_came_before_and_lays_nothing_out(
     put: Callable[[ChatTranscript, str], None], monkeypatch: pytest.MonkeyPatch
@@ -148,6 +150,7 @@ async def test_a_frame_draws_the_same_however_much_came_before_and_lays_nothing_
         assert late[0] <= 1.2 * early[0] and late[1] <= 1.5 * early[1]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", ["prose", "fence", "list", "table"])
 async def test_what_is_finished_is_drawn_once_also_when_the_answer_ends(
     kind: str, monkeypatch: pytest.MonkeyPatch

@@ -289,6 +289,7 @@ async def test_hints_and_esc_are_those_of_the_transcript_while_it_has_the_focus(
         assert "[ ] prompt" not in screen_text(reader.app)[-1]
 
 
+@pytest.mark.slow
 async def test_scrolling_up_brings_earlier_entries_and_no_line_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -34,6 +34,7 @@ def test_a_search_in_the_transcript(snap_compare: Compare, tmp_path: Path) -> No
     assert snap_compare(made.app, terminal_size=(120, 36), run_before=made)
 
 
+@pytest.mark.slow
 def test_a_search_in_chinese_without_colour(
     snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

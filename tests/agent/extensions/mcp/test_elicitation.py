@@ -23,6 +23,8 @@ from support.mcp_server import stdio_server
 
 from .conftest import FakeUser, ServerHarness
 
+pytestmark = pytest.mark.quick_cases(1)
+
 OLD_AND_NEW = pytest.mark.parametrize("old", [(), ("--old",)])
 
 

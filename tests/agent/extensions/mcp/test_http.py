@@ -14,6 +14,8 @@ from support.sentences import says
 
 from .conftest import ServerHarness
 
+pytestmark = pytest.mark.quick_cases(1)
+
 KEY = "planted-bearer-key"
 SENT = {"Authorization": "Bearer ${KEY}"}
 OLD_AND_NEW = pytest.mark.parametrize(
@@ -100,6 +102,7 @@ async def test_gone_in_mid_call_it_is_a_result_and_back_it_is_found_again(
         assert (await harness.call(servers, "web:echo", text="back")).text == "back"
 
 
+@pytest.mark.slow
 @OLD_AND_NEW
 async def test_restarted_between_two_calls_nobody_notices_in_the_result(
     harness: ServerHarness, era: tuple[str, ...]

@@ -16,6 +16,8 @@ from support import legacy_mcp
 
 from .conftest import ServerHarness
 
+pytestmark = pytest.mark.quick_cases(1)
+
 SCRIPT = str(Path(legacy_mcp.__file__))
 
 

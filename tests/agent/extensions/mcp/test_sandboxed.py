@@ -18,6 +18,8 @@ from support.sandboxes import require_engine
 
 from .conftest import ServerHarness
 
+pytestmark = pytest.mark.quick_cases(1)
+
 ASKS = "import urllib.request as u; u.urlopen('http://example.org/', timeout=9)"
 
 
@@ -75,6 +77,7 @@ async def test_one_that_fails_because_of_it_says_so(
     assert not harness.diary.exists()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("outside", [True, False])
 async def test_what_its_settings_allow_it_may(
     agent: Agent, harness: ServerHarness, outside: bool
@@ -103,6 +106,7 @@ async def test_a_call_that_fails_because_of_it_says_so(
     assert (await harness.call(servers, "one:fail")).text == "it cannot be done"
 
 
+@pytest.mark.slow
 async def test_a_change_of_the_mode_starts_it_anew(
     harness: ServerHarness, tmp_path: Path
 ) -> None:

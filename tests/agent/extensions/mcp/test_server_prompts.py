@@ -33,6 +33,7 @@ def sent(agent: Agent) -> UserMessage:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [(), ("--old",)])
 async def test_a_resource_that_is_named_goes_along_marked_as_the_servers(
     harness: ServerHarness, old: tuple[str]
@@ -46,6 +47,7 @@ async def test_a_resource_that_is_named_goes_along_marked_as_the_servers(
     await agent.aclose()
 
 
+@pytest.mark.slow
 async def test_a_picture_is_shown_and_what_is_piped_in_stays_behind_it(
     harness: ServerHarness,
 ) -> None:

@@ -22,6 +22,8 @@ from support.sentences import says
 
 from .conftest import ServerHarness
 
+pytestmark = pytest.mark.quick_cases(1)
+
 OLD_AND_NEW = pytest.mark.parametrize(
     "era", [(), ("--old",)], ids=["without handshake", "with handshake"]
 )

@@ -150,6 +150,7 @@ async def test_who_declines_at_the_page_is_told(harness: ServerHarness) -> None:
         assert "You said no" in str(await connecting)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("asked", ["favicon.ico", "callback?code=x&state=forged"])
 async def test_what_is_no_answer_to_our_question_signs_nobody_in(
     harness: ServerHarness, asked: str

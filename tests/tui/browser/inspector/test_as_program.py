@@ -35,6 +35,7 @@ def app_of(story: Story, title: str = "shop.jsonl") -> InspectorApp:
     )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("key", ["q", "escape"])
 async def test_the_program_ends_by_its_keys(key: str) -> None:
     app = app_of(shop())
@@ -62,6 +63,7 @@ async def test_q_is_text_in_the_search_field() -> None:
         assert not app._exit
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("key", ["?", "f1"])
 async def test_help_lists_every_key_and_gives_the_focus_back(key: str) -> None:
     app = app_of(shop())
@@ -140,6 +142,7 @@ async def test_without_colour_marks_letters_and_the_cursor_stay(
         )
 
 
+@pytest.mark.slow
 @needs_recorded
 @pytest.mark.parametrize("path", recordings("pi"), ids=lambda path: path.stem)
 @pytest.mark.parametrize("size", [(80, 24), (160, 44)], ids=str)
@@ -162,6 +165,7 @@ async def test_recorded_sessions_can_be_walked_through(
         assert app._exception is None
 
 
+@pytest.mark.slow
 @needs_recorded
 async def test_every_entry_of_a_recorded_session_can_be_opened() -> None:
     session = read_foreign(PI / "prsui-v3-a.jsonl")
@@ -181,6 +185,7 @@ async def test_every_entry_of_a_recorded_session_can_be_opened() -> None:
         assert panels.history.opened == set(rows)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("live", "starts", "says"),
     [(True, "shop-api", "as of request 18"), (False, "…", "read-only")],

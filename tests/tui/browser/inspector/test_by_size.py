@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from foldline.protocol import Edit
@@ -14,6 +15,8 @@ from foldline.view.weight import item_weight
 from support.live import StreamedAnswer
 from support.scenes import Scene, look_at_the_context, scene, shop_api
 from support.stories import PanelsApp, screen_rows
+
+pytestmark = pytest.mark.slow
 
 WIDE, SMALL = (120, 36), (80, 24)
 
@@ -43,6 +46,7 @@ def weights(panels: InspectorPanels) -> list[int]:
     return [item_weight(panels.projection, each).tokens for each in items]
 
 
+@pytest.mark.quick
 async def test_it_opens_on_the_largest_and_enter_on_a_category_goes_to_its_largest(
     tmp_path: Path,
 ) -> None:
@@ -63,6 +67,7 @@ async def test_it_opens_on_the_largest_and_enter_on_a_category_goes_to_its_large
         assert panels.active == HISTORY and "no items of the category" in status(made)
 
 
+@pytest.mark.quick
 async def test_one_key_hides_shows_and_undoes_and_its_price_was_said_before(
     tmp_path: Path,
 ) -> None:

@@ -120,6 +120,7 @@ async def test_the_cursor_on_a_compaction_compares_the_views_before_and_after_it
         }
 
 
+@pytest.mark.slow
 async def test_a_marked_request_is_compared_with_the_shown_one() -> None:
     commands = (
         *["older-request"] * 2,
@@ -139,6 +140,7 @@ async def test_a_marked_request_is_compared_with_the_shown_one() -> None:
 # --- What is shown ------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(80, 24), (40, 12)])
 async def test_where_there_is_little_room_the_hints_still_name_the_way_out(
     size: tuple[int, int],
@@ -167,6 +169,7 @@ async def test_what_is_the_same_is_one_line_until_it_is_opened() -> None:
         )
 
 
+@pytest.mark.slow
 async def test_what_changed_in_a_result_is_shown_and_opens() -> None:
     async with compared(NOW, "before-compaction", "diff", size=(120, 60)) as (
         app,
@@ -181,6 +184,7 @@ async def test_what_changed_in_a_result_is_shown_and_opens() -> None:
         assert "⋮ 20 lines unchanged" in text(app) and "27 − sql 26" in text(app)
 
 
+@pytest.mark.slow
 async def test_the_entry_is_gone_to_also_where_the_moment_does_not_have_it() -> None:
     commands = ("older-request", "mark", *["older-request"] * 3, "diff")
     async with compared(NOW, *commands) as (app, screen, pilot):

@@ -42,6 +42,8 @@ from foldline.view.weight import item_weight
 from support.agents import PATIENCE
 from support.stories import PanelsApp, Story, chinese, long_story, screen_rows, shop
 
+pytestmark = pytest.mark.slow
+
 WIDE = (160, 44)
 
 
@@ -118,6 +120,7 @@ def fated(projection: Projection, fate: str) -> int:
     )
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     ("fate", "key", "action", "after"),
     [
@@ -154,6 +157,7 @@ async def test_the_same_key_pins_and_unpins() -> None:
         assert app.asked == [(4, "pin"), (4, "unpin")]
 
 
+@pytest.mark.quick
 async def test_u_takes_back_change_by_change_until_there_is_none() -> None:
     async with live(shop()) as (app, pilot):
         marks = [marker.index for marker in app.panels.projection.markers]
@@ -174,6 +178,7 @@ async def test_u_takes_back_change_by_change_until_there_is_none() -> None:
         assert NOTHING_TO_UNDO in app.row
 
 
+@pytest.mark.quick
 async def test_the_llm_view_takes_the_same_keys() -> None:
     async with live(shop()) as (app, pilot):
         index = fated(app.panels.projection, "live")
@@ -259,6 +264,7 @@ async def test_working_it_out_does_not_touch_the_history_that_is_shown() -> None
         assert not app.panels.projection.pins
 
 
+@pytest.mark.quick
 async def test_a_read_only_inspector_has_none_of_these_keys() -> None:
     async with live(shop(), live=False) as (app, pilot):
         app.panels.history.view.cursor_to(
@@ -304,6 +310,7 @@ async def test_the_screen_passes_on_what_runs_and_the_threshold() -> None:
         assert key_of(KEYS, "hide").help in "\n".join(screen_rows(app))
 
 
+@pytest.mark.quick
 async def test_keys_act_on_all_that_is_marked_and_u_takes_back_one_after_the_other() -> (
     None
 ):
@@ -368,6 +375,7 @@ async def test_where_the_price_is_known_a_change_says_what_it_costs() -> None:
         assert re.search(r"r restore \+\S+ ~\$0\.0", row), row
 
 
+@pytest.mark.quick
 async def test_y_copies_the_whole_text_of_the_entry() -> None:
     async with live(shop()) as (app, pilot):
         index = fated(app.panels.projection, "live")

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from foldline.history import Session
 from foldline.history.follower import MOVED, Follower
 from foldline.history.lock import Holder
-from foldline.protocol import NoticeRecord, UserMessage, text_parts
+from foldline.protocol import NoticeRecord
 from foldline.tui.app.inspector_app import InspectorApp
 from foldline.tui.browser.inspector.follow import (
     DONE_WRITING,
@@ -24,15 +24,12 @@ from foldline.tui.browser.inspector.follow import (
 )
 from foldline.tui.browser.panels.states import row_key
 from support.holders import holder
+from support.messages import user
 from support.stories import long_story, screen_rows
 
 SINCE = datetime(2026, 1, 2, 14, 5, tzinfo=UTC)
 TITLE = "20260102-140500-ab12cd"
 NEVER = 3600.0
-
-
-def user(text: str = "more") -> UserMessage:
-    return UserMessage(parts=text_parts(text))
 
 
 @pytest.fixture
@@ -150,6 +147,7 @@ async def test_a_file_that_was_replaced_is_said_once_and_looked_at_no_more(
         assert app.inspector.followed is None and "read-only" in screen_rows(app)[0]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("width", [60, 80, 200])
 async def test_the_header_says_who_writes_at_any_width(
     writer: Session, width: int

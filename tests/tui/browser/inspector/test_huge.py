@@ -21,6 +21,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", TEXTS)
 def test_opening_an_entry_cleans_nothing_and_cuts_it_in_pieces_of_a_screen(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -44,6 +45,7 @@ def test_opening_an_entry_cleans_nothing_and_cuts_it_in_pieces_of_a_screen(
         assert "".join(block.text() for block in blocks).replace("\n", "") == whole
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_huge_answer_is_cut_in_pieces_of_a_screen(name: str) -> None:
     story = history().system("s").user("go").assistant(TEXTS[name])

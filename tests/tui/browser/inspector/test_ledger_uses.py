@@ -38,6 +38,7 @@ def marks(panels: InspectorPanels, index: int) -> list[str]:
     return found
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(200, 60), (80, 24)])
 async def test_what_the_model_said_since_is_counted_and_ticked(
     size: tuple[int, int],
@@ -65,6 +66,7 @@ async def test_what_the_model_said_since_is_counted_and_ticked(
         assert marks(app.panels, index) == ["load.js", "OrderReplayed"]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "large"])
 def test_a_ledger_and_what_of_it_was_used(
     snap_compare: Callable[..., bool], size: tuple[int, int]

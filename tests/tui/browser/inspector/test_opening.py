@@ -13,6 +13,8 @@ from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.inspector.screen import InspectorScreen
 from support.live import Live, StreamedAnswer, live
 
+pytestmark = pytest.mark.slow
+
 DOCKED, TWO, THREE = (170, 36), (100, 36), (159, 44)
 PLACES = pytest.mark.parametrize(
     "size", [DOCKED, TWO, THREE], ids=["docked", "two panels", "three panels"]
@@ -76,6 +78,7 @@ def press_at_once(running: Live, *keys: str) -> None:
         running.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
+@pytest.mark.quick_cases(1)
 @PLACES
 async def test_it_is_drawn_once_and_whole_from_its_first_picture_on(
     tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch

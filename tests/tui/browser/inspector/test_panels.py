@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
-from foldline.protocol import Entry, UserMessage, text_parts
+from foldline.protocol import Entry, text_parts
 from foldline.tui.browser.inspector.panels import NOT_COMPACTED, InspectorPanels
 from foldline.tui.browser.panels.entry_list import EntryList, row_of
 from foldline.tui.browser.panels.states import row_key, state_words
@@ -16,6 +16,7 @@ from foldline.view.projection import Projection
 from foldline.view.weight import entry_weight
 from support.history import call
 from support.limits import ALL
+from support.messages import user
 from support.stories import (
     SERVICE,
     PanelsApp,
@@ -25,6 +26,8 @@ from support.stories import (
     screen_rows,
     shop,
 )
+
+pytestmark = pytest.mark.slow
 
 WIDE = (160, 44)
 
@@ -56,10 +59,6 @@ def grow(app: PanelsApp, *entries: Entry) -> None:
     for entry in entries:
         projection.append(entry.model_copy(update={"index": projection.last_index + 1}))
     app.panels.refresh_from(projection)
-
-
-def user(text: str = "more") -> Entry:
-    return UserMessage(parts=text_parts(text))
 
 
 async def put_cursor(app: PanelsApp, pilot: Pilot[None], index: int) -> None:
@@ -146,6 +145,7 @@ async def test_a_counterpart_posts_nothing() -> None:
         assert view.counterpart == row_key(app.panels.projection.compactions()[0].index)
 
 
+@pytest.mark.quick
 async def test_tab_lands_on_the_counterpart_and_back_again() -> None:
     async with running(shop()) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -170,6 +170,7 @@ async def test_exactly_one_panel_has_the_cursor_and_the_heavy_frame() -> None:
             assert sum(row.count("┏") for row in screen_rows(app)) == 1
 
 
+@pytest.mark.quick
 async def test_moving_in_the_view_shows_the_entry_in_history() -> None:
     async with running(shop()) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -218,6 +219,7 @@ async def test_a_click_in_another_panel_takes_the_cursor_there() -> None:
 # --- Files --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_enter_on_a_file_goes_to_its_newest_touch_then_to_older_ones() -> None:
     async with running(shop()) as (app, pilot):
         history, _, files = views(app.panels)
@@ -292,6 +294,7 @@ async def test_enter_inside_an_opened_entry_closes_it_and_goes_back_to_its_row()
         assert history.cursor == row_key(6)
 
 
+@pytest.mark.quick
 async def test_a_summary_opens_to_its_whole_text_and_closes_to_its_first_lines() -> (
     None
 ):
@@ -318,6 +321,7 @@ async def test_a_compaction_opens_its_summary_in_history() -> None:
 # --- Live ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_growth_leaves_cursor_and_top_line_where_they_are() -> None:
     async with running(shop(), (160, 24)) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -328,6 +332,7 @@ async def test_growth_leaves_cursor_and_top_line_where_they_are() -> None:
         assert (history.cursor, history.top, view.top) == places
 
 
+@pytest.mark.quick
 async def test_a_panel_at_its_end_follows() -> None:
     async with running(shop(), (160, 24)) as (app, pilot):
         history, view, _ = views(app.panels)
@@ -392,6 +397,7 @@ async def test_an_answer_of_nothing_but_calls_gives_its_row_to_its_first_result(
         )
 
 
+@pytest.mark.quick
 async def test_an_answer_that_shares_its_row_is_found_by_its_number() -> None:
     story = Story().user("go").tool("read", path="a.py").assistant("done")
     async with running(story) as (app, pilot):
@@ -400,6 +406,7 @@ async def test_an_answer_that_shares_its_row_is_found_by_its_number() -> None:
         assert app.panels.history.view.cursor == row_key(2)
 
 
+@pytest.mark.quick
 async def test_a_compaction_repaints_the_gutters_and_builds_no_history_row_but_its_own() -> (
     None
 ):
@@ -478,6 +485,7 @@ async def test_the_rule_above_what_is_new_moves_down_with_the_next_answer() -> N
 # --- Keys ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_brackets_go_from_prompt_to_prompt_and_braces_from_compaction_to_compact() -> (
     None
 ):
@@ -510,6 +518,7 @@ async def test_g_goes_to_the_compaction_from_either_panel() -> None:
         assert any(NOT_COMPACTED.format(index=0) in row for row in screen_rows(app))
 
 
+@pytest.mark.quick
 async def test_search_finds_text_of_closed_entries_and_n_goes_on() -> None:
     async with running(shop()) as (app, pilot):
         history, _, _ = views(app.panels)
@@ -551,6 +560,7 @@ async def test_a_search_without_a_match_says_so_and_moves_nothing() -> None:
 # --- Sizes --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("width", "shown"), [(160, 3), (150, 3), (149, 2), (90, 2), (89, 1), (60, 1)]
 )

@@ -24,6 +24,8 @@ from support.command_line import CommandLine, cli
 from support.recordings import SHARED, needs_recorded
 from support.stories import screen_rows
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["cli"]
 
 COMPACTED = (

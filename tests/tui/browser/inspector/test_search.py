@@ -72,6 +72,7 @@ def rows_with(app: PanelsApp, panel: int, *names: str) -> list[int]:
     ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("panel", [0, 1])
 async def test_a_search_goes_from_entry_to_entry_of_a_tool(panel: int) -> None:
     async with running(shop()) as (app, pilot):
@@ -85,6 +86,7 @@ async def test_a_search_goes_from_entry_to_entry_of_a_tool(panel: int) -> None:
         assert views(app.panels)[panel].cursor == row_key(wanted[1])
 
 
+@pytest.mark.slow
 async def test_a_search_by_state_and_text_needs_both() -> None:
     async with running(shop()) as (app, pilot):
         hidden = rows_with(app, 0, "state:summarised", "kind:user")

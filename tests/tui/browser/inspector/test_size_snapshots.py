@@ -18,6 +18,7 @@ async def on_the_second(made: Scene, pilot: Pilot[None]) -> None:
     await made.until(pilot, lambda: panels.has_edit_hints)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])
 def test_context(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     folder = tmp_path / "shop-api"
@@ -26,6 +27,7 @@ def test_context(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -
     assert snap_compare(made.app, terminal_size=size, run_before=made)
 
 
+@pytest.mark.slow
 def test_chinese_context(snap_compare: Compare, tmp_path: Path) -> None:
     folder = tmp_path / "订单"
     folder.mkdir()

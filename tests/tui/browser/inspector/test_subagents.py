@@ -63,6 +63,7 @@ async def to_child(
     await idle(app, pilot)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("key", "result"), [("o", False), ("enter", False), ("o", True)]
 )
@@ -141,6 +142,7 @@ def test_a_request_after_which_nobody_ran_has_no_words() -> None:
     assert subagent_words(ran, 3) == ""
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "size", [(80, 24), (120, 36), (200, 60)], ids=["small", "large", "huge"]
 )

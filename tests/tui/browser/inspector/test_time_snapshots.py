@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
@@ -83,6 +84,7 @@ def test_all_panels_as_of_a_request(snap_compare: Compare) -> None:
     assert taken(snap_compare, app, (160, 44), *commands)
 
 
+@pytest.mark.slow
 def test_the_timeline_of_a_chinese_session_in_a_small_terminal(
     snap_compare: Compare,
 ) -> None:

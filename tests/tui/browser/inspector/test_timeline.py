@@ -33,6 +33,8 @@ from foldline.view.projection import Projection, project
 from support.request_stories import RequestStory, compacted_story
 from support.stories import PanelsApp, long_story, screen_rows, shop
 
+pytestmark = pytest.mark.slow
+
 WIDE = (160, 44)
 WINDOW = Window(8000)
 
@@ -147,6 +149,7 @@ async def test_all_panels_show_what_the_command_line_gives_for_the_request() -> 
         )
 
 
+@pytest.mark.quick
 async def test_fates_are_those_of_then() -> None:
     async with seen(compacted_story().projection()) as found:
         grep = next(
@@ -189,6 +192,7 @@ async def test_what_its_record_does_not_prove_is_said() -> None:
 # --- The moment stays, and so does the reader ---------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_a_moment_stays_when_entries_come() -> None:
     async with seen(compacted_story().projection()) as found:
         await found.go("older-request", "older-request")
@@ -288,6 +292,7 @@ async def test_what_was_closed_at_an_earlier_moment_lets_go_of_it() -> None:
 # --- Keys ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_nothing_is_edited_in_the_past() -> None:
     async with seen(compacted_story().projection()) as found:
         await found.press("comma")
@@ -338,6 +343,7 @@ async def test_a_key_goes_to_what_the_request_sent_first() -> None:
         assert found.history.cursor is not None and found.history.cursor[0] == new
 
 
+@pytest.mark.quick
 async def test_the_timeline_is_shown_and_hidden_by_a_key() -> None:
     async with seen(compacted_story().projection()) as found:
         assert "4 Timeline" in found.text
@@ -360,6 +366,7 @@ async def test_on_a_short_screen_it_is_hidden_until_a_key_shows_it() -> None:
         assert "4 Timeline" not in found.text and found.panels.travel.moment is not None
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("live", [True, False])
 async def test_the_header_says_which_moment_it_is(live: bool) -> None:
     app = PanelsApp(compacted_story().projection())
@@ -378,6 +385,7 @@ async def test_the_header_says_which_moment_it_is(live: bool) -> None:
         assert "0 back to now" in "\n".join(screen_rows(app))
 
 
+@pytest.mark.quick
 def test_each_key_of_the_picture_is_in_the_table() -> None:
     commands = (
         "older-request",

@@ -46,6 +46,8 @@ from support.chat_app import screen_text
 from support.hiding import HidingAllBut
 from support.previews import BUDGET, NOTES, PreviewApp, orders, proposal_for
 
+pytestmark = pytest.mark.slow
+
 WIDE, SMALL = (120, 36), (80, 24)
 HELD = "Now the same for POST /orders/{id}/cancel"
 
@@ -93,6 +95,7 @@ def shown(app: PreviewApp) -> Proposal:
 # --- the cut ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_plus_and_minus_move_the_cut_by_a_cut_point() -> None:
     async with running() as (app, pilot):
         await pilot.press("+")
@@ -133,6 +136,7 @@ async def test_a_cut_that_moves_stays_in_sight() -> None:
         assert "─◆ cut 5 ·" in text(app)
 
 
+@pytest.mark.quick
 async def test_enter_cuts_at_the_nearest_cut_point_at_or_before_the_cursor() -> None:
     async with running() as (app, pilot):
         await pilot.press("down", "enter")  # 14 is no cut point, its request is
@@ -162,6 +166,7 @@ async def test_where_no_more_can_be_kept_the_status_row_says_so() -> None:
         assert "first cut point" in status(app)
 
 
+@pytest.mark.quick
 async def test_p_pins_a_tool_group_and_takes_that_back() -> None:
     async with running() as (app, pilot):
         await pilot.press("up", "up", "p")  # the result 11
@@ -238,6 +243,7 @@ async def test_pins_that_leave_nothing_smaller_are_refused() -> None:
         assert shown(app) is before and NOT_SMALLER in status(app)
 
 
+@pytest.mark.quick
 async def test_f_adds_to_the_focus_and_the_row_says_that_r_drafts_it() -> None:
     async with running(await state(focus="money")) as (app, pilot):
         await pilot.press("3", "end", "f")
@@ -248,6 +254,7 @@ async def test_f_adds_to_the_focus_and_the_row_says_that_r_drafts_it() -> None:
         assert IN_FOCUS_STALE.format(key="R") in text(app) and "stale" in text(app)
 
 
+@pytest.mark.quick
 async def test_o_opens_the_entry_under_the_cursor() -> None:
     async with running() as (app, pilot):
         await pilot.press("o", "3", "o")
@@ -274,6 +281,7 @@ async def test_a_fact_shows_its_turn_in_the_cut_and_a_turn_its_fact() -> None:
 # --- the text -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_what_the_reader_writes_replaces_the_draft_byte_for_byte() -> None:
     async with running() as (app, pilot):
         await pilot.press("e", "M", "i", "n", "e", "x", "R", "escape")
@@ -381,6 +389,7 @@ async def test_d_shows_what_the_draft_changes_in_the_earlier_summary() -> None:
 # --- the ledger ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [WIDE, SMALL], ids=["wide", "small"])
 async def test_a_line_of_the_ledger_is_pinned_unpinned_dropped_and_opened_under_the_cursor(
     size: tuple[int, int],
@@ -422,6 +431,7 @@ async def drafting(words: str = "") -> PreviewState:
     )
 
 
+@pytest.mark.quick
 async def test_a_draft_streams_in_below_its_plan() -> None:
     async with running(await drafting()) as (app, pilot):
         for count in range(1, 60):
@@ -459,6 +469,7 @@ async def test_the_finished_draft_takes_the_place_of_the_streamed_one() -> None:
         assert "modified-files 2" in text(app) and "6 of 7 facts lost" in text(app)
 
 
+@pytest.mark.quick
 async def test_esc_cancels_a_draft_and_nothing_else_is_decided_meanwhile() -> None:
     async with running(await drafting()) as (app, pilot):
         await pilot.press("ctrl+s", "x", "x", "R", "+", "enter", "e", "p")
@@ -497,6 +508,7 @@ async def test_the_earlier_proposal_is_there_again_after_a_cancelled_draft() -> 
 # --- deciding -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 async def test_a_stale_draft_is_not_applied() -> None:
     async with running() as (app, pilot):
         await pilot.press("+")
@@ -506,6 +518,7 @@ async def test_a_stale_draft_is_not_applied() -> None:
         assert [type(event) for event in app.posted] == [ReviseProposal]
 
 
+@pytest.mark.quick
 async def test_r_asks_for_guidance_and_drafts() -> None:
     async with running() as (app, pilot):
         await pilot.press("R", "k", "e", "e", "p", "enter")
@@ -565,6 +578,7 @@ async def test_throwing_away_names_a_text_of_the_readers_own() -> None:
         assert DISCARD.format(what=TEXT_AND_DRAFT) in status(app)
 
 
+@pytest.mark.quick
 async def test_esc_closes_the_screen_and_keeps_the_proposal() -> None:
     async with running() as (app, pilot):
         await pilot.press("escape")
@@ -604,6 +618,7 @@ async def test_exactly_one_panel_has_the_heavy_frame_and_the_cursor() -> None:
             assert text(app).count("┏") == 1 and text(app).count("▶") == 1
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "size",
     [
@@ -676,6 +691,7 @@ async def test_a_prompt_that_comes_to_be_held_moves_nothing_above_it() -> None:
         )
 
 
+@pytest.mark.quick
 async def test_foreign_text_is_no_markup_and_no_control() -> None:
     async with running(await state(held="[/nope] \x1b[31m")) as (app, pilot):
         app.show(error="It failed: [/b] \x1b[0m")
@@ -686,11 +702,13 @@ async def test_foreign_text_is_no_markup_and_no_control() -> None:
 # --- keys ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_no_key_means_two_things() -> None:
     keys = [name for key in KEYS for name in key.keys]
     assert len(keys) == len(set(keys))
 
 
+@pytest.mark.quick
 def test_every_key_of_its_own_has_an_action() -> None:
     panels = PreviewApp(PreviewState()).preview.panels
     own = {key.id for key in KEYS if not key.own}
@@ -706,6 +724,7 @@ def test_every_key_of_its_own_has_an_action() -> None:
     }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("panel", [0, 1, 2])
 def test_hints_offer_only_what_works(panel: int) -> None:
     facts = KeyState(

@@ -27,6 +27,8 @@ from support.previews import (
 )
 from support.scenes import WINDOW, shop_api
 
+pytestmark = pytest.mark.slow
+
 Compare = Callable[..., bool]
 
 PRICE = Price(input=0.6, cached=0.15, write=1, output=2.5)
@@ -89,6 +91,7 @@ def taken(
     return compare(PreviewApp(state), terminal_size=size, run_before=press)
 
 
+@pytest.mark.quick
 def test_preview(snap_compare: Compare) -> None:
     assert taken(snap_compare, shop(), (120, 36))
 
@@ -97,6 +100,7 @@ def test_preview_with_a_moved_cut(snap_compare: Compare) -> None:
     assert taken(snap_compare, shop(), (120, 36), "+", "+", "+")
 
 
+@pytest.mark.quick
 def test_preview_while_drafting(snap_compare: Compare) -> None:
     projection = orders().projection()
     state = PreviewState(
@@ -126,6 +130,7 @@ def test_preview_while_its_draft_waits_for_a_retry(snap_compare: Compare) -> Non
     assert taken(snap_compare, state, (80, 24))
 
 
+@pytest.mark.quick
 def test_preview_in_a_small_terminal(snap_compare: Compare) -> None:
     assert taken(snap_compare, shop(), (80, 24))
 
