@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from foldline.compaction import BUILT_IN, strategy_name
-from foldline.frontend.facts import NO_COST, PRICES_OF, cost_lines
+from foldline.frontend.costs import NO_COST, PRICES_OF, cost_lines
 from foldline.llm.models import price_of, price_table
 from foldline.protocol import Compaction, RequestRecord, Usage
 from foldline.tui.lists.page import TextScreen

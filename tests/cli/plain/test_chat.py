@@ -25,7 +25,7 @@ from foldline.cli.plain.commands import (
     NO_CHANGES,
     NO_SKILLS,
 )
-from foldline.frontend.facts import NO_COST
+from foldline.frontend.costs import NO_COST
 from foldline.frontend.inputs import NO_COMMAND
 from foldline.llm.failures import WRONG_KEY
 from foldline.past.approval_words import mode_words

@@ -72,6 +72,11 @@ class LineDialog(ListScreen[Value | None, None], Generic[Value]):
         self._message: Span = (f"✗ {fault}" if fault else "", "alert")
         self._field.value = text
 
+    @property
+    def text(self) -> str:
+        """The text in the field."""
+        return self._field.value
+
     def height_wanted(self) -> int:
         return len(self._lines(min(_WIDTH, self.app.size.width))) + 3
 

@@ -4,7 +4,6 @@ Their screens are imported only when opened.
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,61 +12,15 @@ if TYPE_CHECKING:
     from foldline.agent.extensions.mcp import ToolServers
     from foldline.frontend.runner import Runner
     from foldline.tui.base_app import BaseApp
-    from foldline.tui.lists.picker import Picker, PickerItem
+    from foldline.tui.lists.picker import Picker
+    from foldline.tui.lists.rows import PickerItem
     from foldline.tui.lists.screen import LeftOnce
     from foldline.tui.session_window import OpensScreens, SessionWindow
 
 Result = TypeVar("Result")
-Remark = Callable[[str], None]
 
-NO_THEME = "No theme named {name}. Available: {names}"
-THEME_SAVED = "Theme {name}, saved to {file}"
-THEME_NOT_SAVED = "Theme {name}, for this run only: {error}"
 CHOOSE_THEME = "Choose a theme"
 CHOOSE_STRATEGY = "Choose a strategy"
-
-
-def change_theme(app: "BaseApp[Any]", name: str, remark: Remark) -> None:
-    """Apply and save a theme.
-
-    Without a name, let the user pick a theme.
-    """
-    from foldline.tui.look.themes import own_themes
-
-    names = own_themes(app.themes)
-    faults = app.theme_faults()
-    if name in faults:
-        remark(faults[name])
-    elif name in names:
-        app.use_theme(name)
-        app.run_worker(_save_theme(name, app.theme_clash(name), remark), group="theme")
-    elif name:
-        remark(NO_THEME.format(name=name, names=", ".join(names)))
-    else:
-        pick_theme(
-            app, lambda picked: change_theme(app, picked, remark) if picked else None
-        )
-
-
-async def _save_theme(name: str, clash: str, remark: Remark) -> None:
-    from foldline.agent.settings.layers import config_file
-    from foldline.agent.settings.model_choice import changed_config
-    from foldline.history.paths import with_tilde
-    from foldline.protocol import FoldlineError
-
-    def save() -> None:
-        with changed_config(os.environ) as document:
-            document["theme"] = name
-
-    try:
-        await asyncio.to_thread(save)
-    except FoldlineError as failure:
-        remark(THEME_NOT_SAVED.format(name=name, error=failure))
-    else:
-        saved = THEME_SAVED.format(
-            name=name, file=with_tilde(str(config_file(os.environ)))
-        )
-        remark(f"{saved}. {clash}" if clash else saved)
 
 
 def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> None:
@@ -76,7 +29,8 @@ def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> Non
     The whole screen previews the theme that is selected in the list. `picked` is called with the chosen name,
     or None, after the previous theme has been restored.
     """
-    from foldline.tui.lists.picker import Picker, PickerItem
+    from foldline.tui.lists.picker import Picker
+    from foldline.tui.lists.rows import PickerItem
     from foldline.tui.look.themes import described
 
     before = app.theme
@@ -124,7 +78,7 @@ def switch_strategy(chat: "SessionWindow", runner: "Runner", name: str) -> None:
     """
     from foldline.compaction import strategy_name
     from foldline.protocol.operations import SwitchStrategy
-    from foldline.tui.lists.picker import PickerItem
+    from foldline.tui.lists.rows import PickerItem
     from foldline.tui.prompting.completion import arguments
 
     if name:
@@ -171,7 +125,8 @@ async def confirmed(
         yes: label of the answer that confirms.
         note: describes the consequences.
     """
-    from foldline.tui.lists.picker import Picker, PickerItem
+    from foldline.tui.lists.picker import Picker
+    from foldline.tui.lists.rows import PickerItem
 
     answers = (PickerItem("no", "No"), PickerItem("yes", yes, note))
     return await result_of(over, Picker(question, answers)) == "yes"
@@ -214,7 +169,8 @@ def _pick(chat: "SessionWindow", servers: "ToolServers") -> None:
     """
     from foldline.frontend.keymap import name_of
     from foldline.history.paths import with_tilde
-    from foldline.tui.lists.picker import KEYS, PickerItem
+    from foldline.tui.lists.picker import KEYS
+    from foldline.tui.lists.rows import PickerItem
 
     def choices() -> Iterator[PickerItem]:
         for server in servers.states:
@@ -247,7 +203,7 @@ def show_skills(chat: "SessionWindow", runner: "Runner", argument: str) -> None:
     """
     from foldline.agent.session.skill_loading import skill_rows
     from foldline.protocol.operations import LoadSkill
-    from foldline.tui.lists.picker import PickerItem
+    from foldline.tui.lists.rows import PickerItem
 
     if argument:
         runner.submit(LoadSkill(asked=argument))
