@@ -513,9 +513,10 @@ class OpenSession(ChatScreen):
             "theme": partial(change_setting, self, "theme"),
             "effort": partial(change_setting, self, "effort"),
             "mcp": partial(dialogs.show_servers, self),
-            "skill": partial(dialogs.show_skills, self),
-            **compaction_commands(shown.previewing.open, self.remark),
-            "strategy": partial(dialogs.switch_strategy, self),
+            **compaction_commands(
+                shown.previewing.open,
+                partial(dialogs.choose_argument, self, shown.runner),
+            ),
             **shown.setup.commands,
             **session_commands(self),
         }

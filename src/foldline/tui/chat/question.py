@@ -551,7 +551,7 @@ class QuestionDock(LinesWidget, can_focus=True):
         style = "muted" if option.agrees and self._unread else "text"
         is_marked = self.has_focus and at == self._now.marked
         width = self.size.width - 2
-        return choice_line(item, is_marked, width - cell_len(right) - 4, width, style)
+        return choice_line(item, is_marked, width - cell_len(right) - 5, width, style)
 
     def _foot(self, question: Question) -> Spans:
         """Return the key hints for the bottom border."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 CHOOSE_THEME = "Choose a theme"
-CHOOSE_STRATEGY = "Choose a strategy"
 
 
 def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> None:
@@ -71,30 +70,26 @@ def _choose(
     return picker
 
 
-def switch_strategy(chat: "SessionWindow", runner: "Runner", name: str) -> None:
-    """Switch to another compaction strategy.
-
-    Without a name, let the user pick a strategy.
-    """
-    from foldline.compaction import strategy_name
-    from foldline.protocol.operations import SwitchStrategy
-    from foldline.tui.lists.rows import PickerItem
-    from foldline.tui.prompting.completion import arguments
-
-    if name:
-        runner.submit(SwitchStrategy(strategy=name))
-        return
-    items = (
-        PickerItem(row.label, row.label, row.note)
-        for row in arguments("strategy", "", chat.app)
+def choose_argument(chat: "SessionWindow", runner: "Runner", command: str) -> None:
+    """Let the user choose the argument of a command, and run the command with it."""
+    from foldline.frontend.arguments import (
+        NONE_FOUND,
+        current_argument,
+        known_arguments,
     )
-    current = strategy_name(runner.agent.state.strategy)
+    from foldline.frontend.commands import BY_ID
+    from foldline.tui.lists.rows import PickerItem
+
+    rows = known_arguments(command, runner.agent.state)
+    if not rows:
+        chat.remark(NONE_FOUND)
+        return
     _choose(
         chat,
-        CHOOSE_STRATEGY,
-        items,
-        partial(switch_strategy, chat, runner),
-        current,
+        BY_ID[command].title,
+        (PickerItem(name, name, note) for name, note in rows),
+        partial(chat.run_command, command),
+        current_argument(command, runner.agent),
     )
 
 
@@ -188,30 +183,3 @@ def _connect(chat: "SessionWindow", servers: "ToolServers", name: str) -> None:
 
     chat.remark(CONNECTING.format(name=name))
     chat.report(reconnect(), f"mcp-{name}")
-
-
-# --- skills -----------------------------------------------------------------------------------------------
-
-NO_SKILLS = "No skills found for this folder: see docs/extending.md"
-CHOOSE_SKILL = "Load or unload a skill"
-
-
-def show_skills(chat: "SessionWindow", runner: "Runner", argument: str) -> None:
-    """Load or unload a skill.
-
-    Without a name, let the user choose a skill.
-    """
-    from foldline.agent.session.skill_loading import skill_rows
-    from foldline.protocol.operations import LoadSkill
-    from foldline.tui.lists.rows import PickerItem
-
-    if argument:
-        runner.submit(LoadSkill(asked=argument))
-        return
-    rows = [
-        PickerItem(name, name, note) for name, note in skill_rows(runner.agent.state)
-    ]
-    if rows:
-        _choose(chat, CHOOSE_SKILL, rows, partial(show_skills, chat, runner))
-    else:
-        chat.remark(NO_SKILLS)
