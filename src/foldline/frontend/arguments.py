@@ -7,6 +7,7 @@ from foldline.text import numbers
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
+    from foldline.agent.extensions.mcp.servers import ToolServer
     from foldline.agent.session.state import AgentState
 
 CURRENT = "Current: {name}."
@@ -47,9 +48,19 @@ def known_arguments(
 
             return [*skill_rows(state)]
         case "mcp" if state is not None and state.servers is not None:
-            return [(server.name, str(server)) for server in state.servers.states]
+            return [
+                (server.name, _server_note(server)) for server in state.servers.states
+            ]
         case _:
             return ()
+
+
+def _server_note(server: "ToolServer") -> str:
+    """Return the state of a tool server, with the path of its log if there is a problem."""
+    from foldline.history.paths import with_tilde
+
+    log = f", {with_tilde(str(server.log))}" if server.trouble else ""
+    return f"{server}{log}"
 
 
 def current_argument(command: str, agent: "Agent") -> str:

@@ -252,6 +252,7 @@ class QuestionDock(LinesWidget, can_focus=True):
         note = WHY if question.kind == "call" else clean_line(option.label)
         title = self._sentence(question)
         dialog = LineDialog(title, note, one_line, text=self._now.reason)
+        dialog.cover_prompt()
         self._dialog = dialog
         self._chat.push_screen(dialog, answered)
 
@@ -550,8 +551,7 @@ class QuestionDock(LinesWidget, can_focus=True):
         item = Ranked(PickerItem(option.key, label, right=right))
         style = "muted" if option.agrees and self._unread else "text"
         is_marked = self.has_focus and at == self._now.marked
-        width = self.size.width - 2
-        return choice_line(item, is_marked, width - cell_len(right) - 5, width, style)
+        return choice_line(item, is_marked, None, self.size.width - 2, style)
 
     def _foot(self, question: Question) -> Spans:
         """Return the key hints for the bottom border."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
@@ -134,9 +133,8 @@ class Welcome(LinesWidget, can_focus=True):
 
     def _item(self, at: int, text: str, age: str, width: int) -> Line:
         item = Ranked(PickerItem("", f" {text}", right=age))
-        width = min(width, 72)
-        column = width - cell_len(age) - 5
-        return choice_line(item, self.has_focus and at == self._marked, column, width)
+        is_marked = self.has_focus and at == self._marked
+        return choice_line(item, is_marked, None, min(width, 72))
 
     def _select(self, at: int) -> None:
         if at < len(PROMPTS):

@@ -38,27 +38,32 @@ class Ranked:
 
 
 def choice_line(
-    ranked: Ranked, marked: bool, column: int, width: int, style: str = "text"
+    ranked: Ranked,
+    marked: bool,
+    column: int | None,
+    width: int,
+    style: str = "text",
 ) -> list[Span]:
     """Return the row of an item: `▶Compact the context  /compact [focus]        F3`.
 
     Typed letters are underlined. The selected row is in reverse video.
+
+    Args:
+        column: Width of the label. If it is None, the label has all the room, and there is no note.
     """
     choice = ranked.choice
     right = clean_line(choice.right)
     if cell_len(right) > width // 3:
         right = ""
     tail = cell_len(right) + 2 if right else 1
-    text = cut_right(clean_line(choice.label), column)
+    most = width - tail - 1 if column is None else column
+    text = cut_right(clean_line(choice.label), most)
     label = list(_label(text, ranked.letters, style))
-    blanks = " " * (column - width_of(label))
-    note = cut_right(clean_line(choice.note), max(width - column - tail - 4, 0))
-    spans = [
-        ("▶" if marked else " ", "accent"),
-        *label,
-        (blanks + "  ", ""),
-        (note, "muted"),
-    ]
+    spans = [("▶" if marked else " ", "accent"), *label]
+    if column is not None:
+        blanks = " " * (column - width_of(label))
+        note = cut_right(clean_line(choice.note), max(width - column - tail - 4, 0))
+        spans += [(blanks + "  ", ""), (note, "muted")]
     end = (f" {right} ", "muted") if right else (" ", "")
     line = [*crop(spans, width - tail), end]
     return in_reverse(line) if marked else line

@@ -4,16 +4,13 @@ Their screens are imported only when opened.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from foldline.agent.extensions.mcp import ToolServers
     from foldline.frontend.runner import Runner
     from foldline.tui.base_app import BaseApp
-    from foldline.tui.lists.picker import Picker
-    from foldline.tui.lists.rows import PickerItem
     from foldline.tui.lists.screen import LeftOnce
     from foldline.tui.session_window import OpensScreens, SessionWindow
 
@@ -52,45 +49,35 @@ def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> Non
     app.push_screen(picker, back)
 
 
-def _choose(
-    chat: "SessionWindow",
-    title: str,
-    items: "Iterable[PickerItem]",
-    do: Callable[[str], None],
-    marked: str = "",
-) -> "Picker":
-    """Let the user choose an item.
-
-    `do` is called with the id of the chosen item.
-    """
-    from foldline.tui.lists.picker import Picker
-
-    picker = Picker(title, items, marked=marked)
-    chat.push_screen(picker, lambda choice: do(choice) if choice else None)
-    return picker
-
-
 def choose_argument(chat: "SessionWindow", runner: "Runner", command: str) -> None:
-    """Let the user choose the argument of a command, and run the command with it."""
+    """Let the user choose the argument of a command, and run the command with it.
+
+    The list keeps the notes up to date.
+    """
     from foldline.frontend.arguments import (
         NONE_FOUND,
         current_argument,
         known_arguments,
     )
     from foldline.frontend.commands import BY_ID
+    from foldline.tui.lists.picker import Picker
     from foldline.tui.lists.rows import PickerItem
 
-    rows = known_arguments(command, runner.agent.state)
-    if not rows:
+    def items() -> list[PickerItem]:
+        rows = known_arguments(command, runner.agent.state)
+        return [PickerItem(name, name, note) for name, note in rows]
+
+    def chosen(name: str | None) -> None:
+        if name:
+            chat.run_command(command, name)
+
+    if not items():
         chat.remark(NONE_FOUND)
         return
-    _choose(
-        chat,
-        BY_ID[command].title,
-        (PickerItem(name, name, note) for name, note in rows),
-        partial(chat.run_command, command),
-        current_argument(command, runner.agent),
-    )
+    marked = current_argument(command, runner.agent)
+    picker = Picker(BY_ID[command].title, items(), marked=marked)
+    chat.push_screen(picker, chosen)
+    picker.set_interval(REFRESH_SECONDS, lambda: picker.offer(items()))
 
 
 async def result_of(over: "OpensScreens", screen: "LeftOnce[Result]") -> Result | None:
@@ -136,7 +123,6 @@ NO_SERVER = (
     "No MCP server is configured: add [mcp.NAME] to config.toml (docs/extending.md)"
 )
 NO_SUCH_SERVER = "No MCP server named {name}. Available: {names}"
-SERVERS_TITLE = "MCP servers: {key} reconnects"
 CONNECTING = "Connecting to {name} …"
 RECONNECTED = "MCP server {name}: {state}"
 
@@ -147,34 +133,13 @@ def show_servers(chat: "SessionWindow", runner: "Runner", name: str) -> None:
     if servers is None:
         chat.remark(NO_SERVER)
         return
-    if not name:
-        _pick(chat, servers)
-        return
     names = [state.name for state in servers.states]
-    if name in names:
+    if not name:
+        choose_argument(chat, runner, "mcp")
+    elif name in names:
         _connect(chat, servers, name)
     else:
         chat.remark(NO_SUCH_SERVER.format(name=name, names=", ".join(names)))
-
-
-def _pick(chat: "SessionWindow", servers: "ToolServers") -> None:
-    """Let the user pick a server to reconnect.
-
-    The list keeps the servers' states up to date.
-    """
-    from foldline.frontend.keymap import name_of
-    from foldline.history.paths import with_tilde
-    from foldline.tui.lists.picker import KEYS
-    from foldline.tui.lists.rows import PickerItem
-
-    def choices() -> Iterator[PickerItem]:
-        for server in servers.states:
-            log = f", {with_tilde(str(server.log))}" if server.trouble else ""
-            yield PickerItem(server.name, server.name, f"{server}{log}")
-
-    title = SERVERS_TITLE.format(key=name_of(KEYS, "take"))
-    picker = _choose(chat, title, choices(), partial(_connect, chat, servers))
-    picker.set_interval(REFRESH_SECONDS, lambda: picker.offer(choices()))
 
 
 def _connect(chat: "SessionWindow", servers: "ToolServers", name: str) -> None:

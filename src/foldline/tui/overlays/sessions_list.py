@@ -134,13 +134,6 @@ class ListRow:
     more: int = 0
     """Number of hidden matches, shown in the session's last row."""
 
-    def same(self, other: "ListRow") -> bool:
-        """Whether both rows show the same session, or the same match in it."""
-        index, other_index = (
-            row.hit.index if row.hit is not None else None for row in (self, other)
-        )
-        return self.session.path == other.session.path and index == other_index
-
 
 HITS: Final = 2
 """Maximum number of matches shown per session."""
