@@ -64,7 +64,7 @@ def _server_note(server: "ToolServer") -> str:
 
 
 def current_argument(command: str, agent: "Agent") -> str:
-    """Return the argument that is in force; empty if the command has none."""
+    """Return the argument that is in force, or an empty string."""
     if command == "strategy":
         from foldline.compaction import strategy_name
 

@@ -16,10 +16,11 @@ from foldline.frontend.commands import key_of
 from foldline.frontend.state import Answerable, Question
 from foldline.text.harmless import clean_line, nothing_hidden
 from foldline.tui.chat.question_text import (
+    QuestionReading,
     QuestionText,
-    Reading,
     reason_for_approval,
 )
+from foldline.tui.chat.question_window import QuestionWindow
 from foldline.tui.keys.typed_ahead import DEAF_SECONDS, TOO_SOON
 from foldline.tui.lists.rows import PickerItem, Ranked, choice_line
 from foldline.tui.look.cells import Span, Spans, width_of, wrap_spans
@@ -36,7 +37,6 @@ from foldline.tui.look.lines import (
 from foldline.tui.messages import OperationWanted
 
 if TYPE_CHECKING:
-    from foldline.tui.chat.screen import ChatScreen
     from foldline.tui.lists.line import LineDialog
 
 _REPEAT_SECONDS = 0.5
@@ -105,12 +105,12 @@ class QuestionDock(LinesWidget, can_focus=True):
 
     DEFAULT_CSS: ClassVar[str] = "QuestionDock { display: none; }"
 
-    def __init__(self, chat: "ChatScreen") -> None:
+    def __init__(self, chat: QuestionWindow) -> None:
         super().__init__(id="question")
         self._chat = chat
         self._question: Question | None = None
         self._others = 0
-        self._now = Reading(0.0)
+        self._now = QuestionReading(0.0)
         self._dialog: LineDialog[str] | None = None
         """The dialog for a reason or a typed answer, while it is open."""
         self._refused_at = -DEAF_SECONDS
@@ -130,7 +130,7 @@ class QuestionDock(LinesWidget, can_focus=True):
         if is_other:
             self._withdraw()
             self._question = question
-            self._now = Reading(self._chat.clock(), _default_option(question))
+            self._now = QuestionReading(self._chat.clock(), _default_option(question))
         self._fit()
         return is_other
 
@@ -142,7 +142,7 @@ class QuestionDock(LinesWidget, can_focus=True):
             self._dialog.dismiss()
         is_call = self._question is not None and self._question.kind == "call"
         if is_call and reason.strip():
-            self._chat.prompt.give_back(reason)
+            self._chat.give_back(reason)
 
     def set_room(self, height: int, free: int) -> int:
         """Limit the height to 60 % of the screen, and to `free` rows.
@@ -254,7 +254,7 @@ class QuestionDock(LinesWidget, can_focus=True):
         dialog = LineDialog(title, note, one_line, text=self._now.reason)
         dialog.cover_prompt()
         self._dialog = dialog
-        self._chat.push_screen(dialog, answered)
+        self._chat.open_dialog(dialog, answered)
 
     def other_rule(self) -> None:
         """Select the next rule that "always" could grant."""
@@ -373,7 +373,7 @@ class QuestionDock(LinesWidget, can_focus=True):
         Lines that are drawn at full width count as read.
         """
         strips = super().render_lines(crop)
-        is_covered = not self.screen.is_current or self._chat.completion.open
+        is_covered = not self.screen.is_current or self._chat.covers_question
         if self._question is not None and not is_covered:
             self._painted(self._question, crop)
         return strips

@@ -109,7 +109,7 @@ def reason_for_approval(question: Question) -> str:
 
 
 @dataclass(slots=True)
-class Reading:
+class QuestionReading:
     """What the user has done with a question so far."""
 
     shown_at: float

@@ -44,15 +44,15 @@ from foldline.tui.prompting.completion import CompletionList
 from foldline.tui.prompting.prompt import PromptBox
 from foldline.tui.transcript.panel import ReadingPane
 
-if TYPE_CHECKING:
-    pass
-
 SIDEBAR_FROM = 100
 """Minimum width, in columns, for showing the sidebar."""
 FRAME_FROM = 18
 """Minimum height, in rows, for showing the header and the hints."""
 REMARK_SECONDS = 4.0
 """How long feedback on a key press stays in the status row, in seconds."""
+
+if TYPE_CHECKING:
+    from foldline.tui.lists.line import LineDialog
 
 Clock = Callable[[], float]
 Result = TypeVar("Result")
@@ -342,6 +342,21 @@ class ChatScreen(SessionScreen[None]):
                 None
             )  # otherwise the next keys would act on a hidden block
         self.post_message(PromptSubmitted(event.text))
+
+    @property
+    def covers_question(self) -> bool:
+        """Whether the list of completions is open, which may cover the question."""
+        return self.completion.open
+
+    def give_back(self, text: str) -> bool:
+        """Put text into the prompt, unless it has other text."""
+        return self.prompt.give_back(text)
+
+    def open_dialog(
+        self, dialog: "LineDialog[str]", answered: Callable[[str | None], None]
+    ) -> None:
+        """Open a dialog over this session, even if another session is shown."""
+        self.push_screen(dialog, answered)
 
     def move_to_prompt(self, event: events.Key | events.Paste) -> None:
         """Pass text typed at a question to the prompt.

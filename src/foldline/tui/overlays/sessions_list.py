@@ -324,12 +324,12 @@ def export_session(
     from foldline.formats.subagents import originals_of, subagents_of
 
     word, _, following = argument.strip().partition(" ")
-    is_format = word in {*HANDED_OVER, *(known.name for known in WRITTEN)} or (
+    is_format = word in {*HANDED_OVER, *(form.name for form in WRITTEN)} or (
         following and word
     )
     out = following.strip() if is_format else word
     by_suffix = next(
-        (known.name for known in WRITTEN if out.endswith(known.suffix)), "markdown"
+        (form.name for form in WRITTEN if out.endswith(form.suffix)), "markdown"
     )
     form = export_format(word if is_format else by_suffix)
     session = Session.open(path)

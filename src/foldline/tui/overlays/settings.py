@@ -295,8 +295,8 @@ def change_setting(chat: "SessionWindow", key: str, runner: Runner, text: str) -
         change(text.strip().lower())
         return
     try:
-        listed = settings.read()
-        settings.choose(next(each for each in listed if each.key == key), change)
+        settings_by_key = {setting.key: setting for setting in settings.read()}
+        settings.choose(settings_by_key[key], change)
     except FoldlineError as failure:
         chat.remark(str(failure))
 
