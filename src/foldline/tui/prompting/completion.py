@@ -236,7 +236,8 @@ def completion_lines(
         is_path = "/" in completion.label[1:] and " " not in completion.label
         label = cut_left(completion.label, column) if is_path else completion.label
         item = Ranked(PickerItem("", label, completion.note))
-        lines.append(choice_line(item, at == marked, column, inside))
+        label_column = column if has_notes else None
+        lines.append(choice_line(item, at == marked, label_column, inside))
     count = f"{max(marked, 0) + 1} of {len(shown)}" if len(shown) > ROWS else ""
     keys = "Enter select" if marked >= 0 else "↓ choose one"
     return boxed(
