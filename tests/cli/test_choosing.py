@@ -1,6 +1,5 @@
-"""Which session is resumed, and where it goes on: `-c`, `-r ID`, and `-r` on a plain terminal."""
+"""Which session is resumed, and where it goes on: `-c` and `-r`."""
 
-import builtins
 import io
 import sys
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foldline.cli.agents import chosen_session
-from foldline.cli.resume import choose
+from foldline.cli.chat import NAME_SESSION
 from foldline.cli.resume_folder import SESSION_MOVED, folder_of, quick_folder
 from foldline.history import Session, utc_now
 from foldline.history.log import dump_header
@@ -21,20 +20,6 @@ from support.history import history
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is typed, in order; then the end of the input."""
-    typed: list[str] = []
-
-    def answer(_: str) -> str:
-        if not typed:
-            raise EOFError
-        return typed.pop(0)
-
-    monkeypatch.setattr(builtins, "input", answer)
-    return typed
 
 
 @pytest.fixture
@@ -56,55 +41,10 @@ def keep(
     )
 
 
-@pytest.mark.parametrize(
-    ("typed", "chosen"),
-    [
-        ([""], "s-new"),
-        (["2"], "s-old"),
-        (["7", "no", "1"], "s-new"),
-        (["old"], "s-old"),
-    ],
-)
-def test_a_session_is_chosen_by_number_or_id_and_the_newest_one_by_default(
-    cli: CommandLine, answers: list[str], typed: list[str], chosen: str
-) -> None:
-    keep(cli, "s-old")
-    keep(cli, "s-new")
-    keep(cli, "s-elsewhere", cwd=cli.cwd.with_name("elsewhere"))
-    answers += typed
-    assert choose().parent.name == chosen
-
-
-def test_what_is_offered_is_told_by_age_title_and_the_folder_it_was_held_in(
-    cli: CommandLine, answers: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    gone = cli.cwd.with_name("gone") / cli.cwd.name
-    keep(cli, "s-moved", "mend \x1b[2J the login", cwd=gone)
-    gone.rmdir()
-    answers.append("1")
-    choose()
-    shown = capsys.readouterr().out
-    for part in ("just now", "mend [2J the login", "/gone/work"):
-        assert part in shown
-    assert "\x1b[2J" not in shown
-
-
-def test_nothing_chosen_and_nothing_there_are_said(
-    cli: CommandLine, answers: list[str]
-) -> None:
-    with pytest.raises(FoldlineError, match="has no session to resume"):
-        choose()
+def test_without_a_screen_the_session_to_resume_is_named(cli: CommandLine) -> None:
     keep(cli, "s-1")
-    with pytest.raises(FoldlineError, match="No session was chosen"):
-        choose()
-
-
-def test_q_leaves_without_a_choice(cli: CommandLine, answers: list[str]) -> None:
-    keep(cli, "s-1")
-    answers.append("q")
-    with pytest.raises(FoldlineError, match="No session was chosen"):
-        choose()
-    assert not answers
+    said = cli("--plain", "-r")
+    assert said.code == 2 and NAME_SESSION in said.err
 
 
 def test_a_session_of_another_folder_goes_on_in_that_one(

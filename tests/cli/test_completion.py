@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from foldline.cli.commands import SHELLS, all_commands
+from foldline.cli.commands import all_commands
+from foldline.cli.declarations import SHELLS
 from support.command_line import CommandLine
 
 _TYPED = (

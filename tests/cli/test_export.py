@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foldline.cli.commands import EXPORTS, HANDOFFS
+from foldline.cli.declarations import EXPORTS, HANDOFFS
 from foldline.cli.transfer import NOT_FOR_TERMINALS
 from foldline.formats import read_foreign
 from foldline.formats.export import HANDED_OVER, WRITTEN

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.cli.commands import HANDOFFS
+from foldline.cli.declarations import HANDOFFS
 from foldline.formats import read_foreign
 from foldline.formats.handoff import EMPTY_VIEW, RESUMED_BY, _claude_project
 from foldline.formats.session_list import found_sessions

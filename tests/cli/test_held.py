@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.cli.agents import SessionRefused, open_for_writing
-from foldline.cli.resume import ask_about_refused
+from foldline.cli.agents import open_for_writing
 from foldline.history import Session, list_sessions, short_id
 from foldline.protocol import NoticeRecord, UserMessage, text_parts
 from foldline.tui.browser.inspector.follow import DONE_WRITING
@@ -27,77 +26,13 @@ def folder(cli: CommandLine) -> Path:
     return cli.keep(history().user("Idempotent orders").assistant("Done.").entries)
 
 
-class Asked:
-    """A terminal that gives these answers, and then ends."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: str) -> None:
-        self._answers = list(answers)
-        for stream in ("stdin", "stderr"):
-            monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-        monkeypatch.setattr(
-            "sys.stdin.readline", lambda: self._answers.pop(0) if self._answers else ""
-        )
-
-
-def refusal(folder: Path) -> SessionRefused:
-    with pytest.raises(SessionRefused) as refused:
-        open_for_writing(folder / "events.jsonl", folder)
-    return refused.value
-
-
-def test_without_a_terminal_it_is_one_sentence_with_both_ways_out(
-    cli: CommandLine, folder: Path
-) -> None:
+def test_it_is_one_sentence_with_both_ways_out(cli: CommandLine, folder: Path) -> None:
     with holder(folder) as other:
         said = cli("run", "-c", "go on")
     assert (said.code, said.out) == (1, "")
     ref = short_id(folder.name)
     assert f"is being written by process {other.pid} (since " in said.err
     assert f"`foldline open {ref}`" in said.err and f"`foldline fork {ref}`" in said.err
-
-
-@pytest.mark.quick_cases(1)
-@pytest.mark.parametrize("answers", [("q\n",), ("\n", "what?\n", " QUIT \n"), ()])
-def test_the_question_names_session_and_holder_and_q_ends(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    answers: tuple[str, ...],
-) -> None:
-    Asked(monkeypatch, *answers)
-    with holder(folder) as other:
-        assert ask_about_refused(refusal(folder)) == 1
-    asked = capsys.readouterr().err
-    named = f'Session {short_id(folder.name)} ("Idempotent orders") is being written by process {other.pid} ('
-    assert asked.startswith(named)
-    assert asked.count("\n[r]ead along, [f]ork, [q]uit: ") == max(len(answers), 1)
-
-
-def test_a_fork_goes_on_where_the_other_one_was_when_it_was_asked_for(
-    cli: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with holder(folder) as other:
-        refused = refusal(folder)
-        Asked(monkeypatch, "f\n")
-        other.append("written while the question stood there")
-        fork = ask_about_refused(refused)
-        assert isinstance(fork, Path)
-        session = open_for_writing(fork, cli.cwd)
-        original = Session.open(folder)
-        assert list(session.entries) == list(original.entries)
-        assert session.id != original.id
-        session.close()
-
-
-def test_for_a_program_nobody_is_asked(
-    cli: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Asked(monkeypatch, "f\n")
-    with holder(folder):
-        assert cli("run", "-c", "--json", "go on").code == 1
-        said = cli("run", "-c", "go on")
-    assert said.code == 0, said.err
-    assert len(list_sessions(cli.home)) == 2
 
 
 def test_what_was_written_between_reading_and_claiming_is_read(
@@ -150,21 +85,18 @@ def immutable(folder: Path) -> Iterator[Path]:
         subprocess.run(["chattr", "-i", events], check=True)
 
 
-def test_a_session_that_cannot_be_written_is_said_at_once_and_forked(
-    immutable: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_session_that_cannot_be_written_is_said_at_once_with_the_way_out(
+    cli: CommandLine, immutable: Path
 ) -> None:
-    refused = refusal(immutable)
-    assert "cannot be written (" in str(refused)
-    Asked(monkeypatch, "f\n")
-    fork = ask_about_refused(refused)
-    assert isinstance(fork, Path)
-    assert (
-        f'Session {short_id(immutable.name)} ("Idempotent orders") can only be read. The session cannot'
-        in capsys.readouterr().err
-    )
+    said = cli("run", "-c", "go on")
+    assert (said.code, said.out) == (1, "")
+    events = immutable / "events.jsonl"
+    assert "cannot be written (" in said.err
+    assert f"`foldline fork {events}`" in said.err
     assert not (immutable / "holder.json").exists(), (
         "nobody holds what nobody can write"
     )
+    assert cli("fork", events).code == 0
 
 
 @pytest.mark.slow
@@ -223,9 +155,8 @@ def test_reading_along_shows_what_comes_and_ends_the_program(
     kept: tuple[Path, Holder],
 ) -> None:
     shop, other = kept
-    with terminal(shop, "-c") as term:
-        term.until("[r]ead along, [f]ork, [q]uit:")
-        term.send("r\r")
+    [info] = list_sessions(shop.with_name("shop-home"))
+    with terminal(shop, "open", str(info.path)) as term:
         term.until(f"live · written by process {other.pid}")
         other.append("a word from afar")
         term.until("a word from afar")

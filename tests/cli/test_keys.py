@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.cli.chat import _load, _Start
+from foldline.cli.chat import _Loader, _Start
 from foldline.cli.screens import use_chosen_keys
 from foldline.frontend.key_names import ALLOWED
 from foldline.frontend.keymap import in_force, use
@@ -38,4 +38,4 @@ def test_a_chat_opens_with_the_chosen_keys_and_ends_where_they_cannot_be(
     finally:
         use(before)
     with pytest.raises(FoldlineError, match=re.escape(NO_KEY)):
-        _load(_Start(None, Path.cwd()), {})
+        _Loader(_Start(None, Path.cwd()), {})()

@@ -12,7 +12,6 @@ from foldline.frontend.commands import (
     COMMON,
     check_handlers,
     ids,
-    interrupt_step,
 )
 from foldline.frontend.inputs import (
     DID_YOU_MEAN,
@@ -25,6 +24,7 @@ from foldline.frontend.inputs import (
     parse_input,
     typed_word,
 )
+from foldline.frontend.interrupt import interrupt_step
 from foldline.frontend.key_names import key_name
 from foldline.frontend.keymap import hint_words
 from foldline.frontend.state import ChatState, Compacting, Stepping

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from foldline.compaction import BUILT_IN, strategy_name
-from foldline.frontend.facts import NO_COST, PRICES_OF, cost_lines
+from foldline.frontend.costs import NO_COST, PRICES_OF, cost_lines
 from foldline.llm.models import price_of, price_table
 from foldline.protocol import Compaction, RequestRecord, Usage
 from foldline.tui.lists.page import TextScreen
@@ -87,7 +87,7 @@ async def test_a_strategy_is_picked_from_a_list_that_says_all_of_each(
     async with live(tmp_path / "shop", "an answer") as running:
         await running.ask("hello")
         await running.enter("/strategy")
-        await running.until(lambda: "Choose a strategy" in running.text)
+        await running.until(lambda: "Switch the compaction strategy" in running.text)
         assert all(name in running.text for name in BUILT_IN)
         await running.press(*"digest", "enter")
         await running.until(

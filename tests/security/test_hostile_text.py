@@ -11,10 +11,12 @@ import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
 from foldline.agent import Agent
-from foldline.cli.plain.printer import PlainPrinter, PlainQuestion
+from foldline.cli.plain.printer import PlainPrinter
 from foldline.cli.plain.terminal import PlainTerminal
 from foldline.cli.run import JsonLines, Sentences
 from foldline.compaction.summary_text import framed
+from foldline.frontend.questions import option_label, options_of, question_lines
+from foldline.frontend.state import Question
 from foldline.protocol import Compaction, RequestRecord, Title, Written, events
 from foldline.tui.chat.escape_actions import ESC_LEAVES_CHOICE
 from support.agents import PlayedLLM
@@ -131,7 +133,7 @@ async def test_no_field_of_any_event_controls_the_terminal_of_a_run(
 async def test_no_field_of_any_event_controls_the_terminal_of_a_plain_chat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[PlainQuestion] = []
+    asked: list[Question] = []
     agent = Agent(session_in(tmp_path), llm=PlayedLLM())
     teller = PlainPrinter(agent, paper := PlainTerminal(), asked.append)
     for event in (
@@ -140,7 +142,8 @@ async def test_no_field_of_any_event_controls_the_terminal_of_a_plain_chat(
     ):
         teller.on_event(event)  # type: ignore[arg-type]
     for question in asked:
-        for line in question.lines_with_answers():
+        labels = [option_label(question, option) for option in options_of(question)]
+        for line in (*question_lines(question), *labels):
             paper.line(line)
     out, err = capsys.readouterr()
     assert asked and "PWNED" in out + err

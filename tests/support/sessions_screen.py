@@ -81,7 +81,7 @@ class Shelf:
         return [info.meta.title for info in list_sessions(self.home, archived=archived)]
 
 
-async def _no_title(title: str) -> str:
+async def _no_title(title: Title) -> str:
     raise AssertionError(title)
 
 
@@ -97,7 +97,7 @@ class SessionsApp(BaseApp[None]):
         here: Path | None = None,
         query: str = "",
         others: Sequence[Path] = (),
-        retitle: Callable[[str], Awaitable[str]] | None = None,
+        retitle: Callable[[Title], Awaitable[str]] | None = None,
     ) -> None:
         super().__init__()
         self.results: list[str | None] = []

@@ -14,7 +14,7 @@ import pexpect
 import pyte
 from pexpect.fdpexpect import fdspawn
 
-from foldline.frontend.commands import QUIT_WITHIN
+from foldline.frontend.interrupt import QUIT_WITHIN
 from support import warm
 
 COLD = (str(Path(sys.executable).with_name("foldline")),)

@@ -9,7 +9,8 @@ from textual.pilot import Pilot
 from foldline.frontend.state import Answerable, ChatState, Question, Stepping
 from foldline.protocol.operations import Choose
 from foldline.tui.blocks.markdown import agreement_lines
-from foldline.tui.chat.question import UNREAD, QuestionText
+from foldline.tui.chat.question import UNREAD
+from foldline.tui.chat.question_text import QuestionText
 from foldline.tui.keys.typed_ahead import TOO_SOON
 from foldline.tui.messages import OperationWanted
 from support.chat_app import ChatApp, Clock, burst, screen_text

@@ -33,7 +33,8 @@ from foldline.frontend.state import (
 from foldline.protocol import ApprovalMode
 from foldline.protocol.events import ProposalReady, SandboxKnown
 from foldline.text.harmless import clean_line
-from foldline.tui.chat.question import TO_ANSWER, QuestionText
+from foldline.tui.chat.question import TO_ANSWER
+from foldline.tui.chat.question_text import QuestionText
 from foldline.tui.chat.sidebar import sidebar
 from foldline.tui.look.cells import RowPiece, piece, row, width_of
 from foldline.tui.look.lines import HEAVY, edge
@@ -50,7 +51,7 @@ from foldline.tui.look.status import (
     status_row,
 )
 from foldline.tui.prompting.completion import Completion, completion_lines
-from foldline.tui.prompting.prompt import (
+from foldline.tui.prompting.queue import (
     HELD_FOR_ANSWER,
     MARK_QUEUED,
     queue_rows,

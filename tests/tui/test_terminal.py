@@ -14,7 +14,7 @@ import pytest
 from foldline.history import Session
 from foldline.tui.app.session_commands import CHANGES_TITLE
 from foldline.tui.chat.escape_actions import ESC_CANCELS, ESC_TO_PROMPT
-from foldline.tui.chat.question import READ_ALL
+from foldline.tui.chat.question import READ_ALL, WHY
 from foldline.tui.look.status import SPINNER
 from foldline.tui.overlays.rewind import CONTEXT, STAY, TITLE
 from foldline.view.rules import broken
@@ -155,7 +155,7 @@ def test_a_call_is_declined_with_a_word_to_the_model_and_text_typed_at_it_is_a_p
         term.send("\x15")
         term.until(lambda now: "and then?" not in now.text)
         term.send("\t")
-        while "4 No: " not in term.text:  # for a moment it takes no answer
+        while WHY not in term.text:  # for a moment it takes no answer
             term.send("4")
             term.lives_for(0.7)
         term.send("not in this folder\r")

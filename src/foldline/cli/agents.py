@@ -27,7 +27,6 @@ from foldline.history import (
     latest,
     read_header,
 )
-from foldline.history.lock import SessionHeld
 from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.history.origin import is_foreign
 from foldline.llm import LLM
@@ -36,6 +35,7 @@ from foldline.protocol import FoldlineError
 NO_SESSION_HERE = (
     "This folder has no session to {verb}. Leave out {option} to start a new one."
 )
+FORK_INSTEAD = "{failure} Run `foldline fork {path}` to continue it in a copy."
 SERVER_LOGS = "mcp"
 """Subfolder of the data folder for the tool servers' stderr output."""
 
@@ -43,28 +43,11 @@ SERVER_LOGS = "mcp"
 # --- sessions -----------------------------------------------------------------------------------------
 
 
-class SessionRefused(FoldlineError):
-    """The session is locked by another process, or cannot be written to disk."""
-
-    def __init__(self, path: Path, folder: Path, refusal: FoldlineError) -> None:
-        super().__init__(str(refusal))
-        self.path = path
-        """The session's event file."""
-        self.folder = folder
-        """The working folder for the session, or for a fork of it."""
-        self.held = isinstance(refusal, SessionHeld)
-        """Whether another process has locked the session.
-
-        If not, writing to disk failed.
-        """
-
-
 def open_for_writing(path: Path, folder: Path) -> Session:
     """Open a session with `folder` as its working folder, and lock it for writing.
 
     Raises:
-        SessionRefused: another process is writing to the session, or writing to disk failed.
-        FoldlineError: the session cannot be read.
+        FoldlineError: the session cannot be read or written, or another process is writing to it.
     """
     while True:
         session = Session.open(path, cwd=folder)
@@ -72,8 +55,8 @@ def open_for_writing(path: Path, folder: Path) -> Session:
             session.claim()
         except ChangedOnDisk:
             continue  # another process wrote to it between reading and locking
-        except (SessionHeld, WriteFailed) as refusal:
-            raise SessionRefused(path, folder, refusal) from None
+        except WriteFailed as failure:
+            raise FoldlineError(FORK_INSTEAD, failure=failure, path=path) from None
         return session
 
 
@@ -87,8 +70,8 @@ def chosen_session(
     program.
 
     Raises:
-        FoldlineError: the session does not exist or cannot be read.
-        SessionRefused: another process is writing to the session, or writing to disk failed.
+        FoldlineError: the session does not exist, cannot be read or written, or another process is writing
+            to it.
     """
     if resume:
         path = find_session(data_home(), resume)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from foldline.agent import Agent
     from foldline.tui.app.startup import Load
 
-    from .agents import SessionRefused
-
 
 def chat(
     prompt: str | None,
@@ -37,28 +35,30 @@ def chat(
         "compaction__strategy": strategy,
     }
     if plain or _is_dumb():
+        if resume == "":
+            raise UsageError(NAME_SESSION)
         from .plain import plain_chat
 
         return plain_chat(prompt, continues, resume, chosen)
     if not has_terminal():
         raise UsageError(NEEDS_TERMINAL)
     with _without_collector():
-        if resume == "":
-            from .resume import choose
-
-            resume = str(choose())
         root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
         return _chats(
-            _Start(resume, root, continues),
+            _Start(resume or None, root, continues),
             prompt or "",
             theme,
             {**chosen, "theme": theme},
+            lists_sessions=resume == "",
         )
 
 
 NEEDS_TERMINAL = (
     "The chat needs a terminal. Without one, use `foldline run PROMPT`, or `foldline --plain`, which reads "
     "prompts line by line."
+)
+NAME_SESSION = (
+    "Name the session: `foldline sessions` lists the sessions of this folder."
 )
 
 
@@ -75,14 +75,18 @@ class _Start(NamedTuple):
 
 
 def _chats(
-    start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, object]"
+    start: _Start,
+    prompt: str,
+    theme: str | None,
+    chosen: "Mapping[str, object]",
+    *,
+    lists_sessions: bool,
 ) -> int:
     """Run the chat app, and return its exit code.
 
-    If the session cannot be written, the user can continue in a fork.
-
     Args:
         chosen: settings given as command line options, by name.
+        lists_sessions: whether to let the user choose a session first.
     """
     from foldline.tui.app.app import FoldlineApp
     from foldline.tui.terminal.app import run_app
@@ -96,35 +100,27 @@ def _chats(
         file: str, here: Path, ask: "Callable[[str], bool]"
     ) -> "tuple[Load, Path]":
         tab = _Start(file or None, _folder_of(file, here, ask) if file else here)
-        return lambda: _load(tab, chosen)[0], tab.root
+        return _Loader(tab, chosen), tab.root
 
-    while True:
-        attempt = _Attempt(start, chosen)
-        app = FoldlineApp(
-            attempt,
-            root=start.root,
-            theme=theme_name,
-            prompts=(prompt,) if prompt else (),
-            themes_dir=own_themes(),
-            is_first_start=attempt.is_first_start,
-            another=another,
-        )
-        run_app(app)
-        if attempt.refused is not None:
-            from .resume import ask_about_refused
+    load = _Loader(start, chosen)
+    app = FoldlineApp(
+        load,
+        root=start.root,
+        theme=theme_name,
+        prompts=(prompt,) if prompt else (),
+        themes_dir=own_themes(),
+        is_first_start=lambda: load.is_first_start,
+        another=another,
+        lists_sessions=lists_sessions,
+    )
+    run_app(app)
+    if app.failure is not None:
+        from .output import note
 
-            fork_or_code = ask_about_refused(attempt.refused, theme=theme)
-            if isinstance(fork_or_code, int):
-                return fork_or_code
-            start = _Start(str(fork_or_code), attempt.refused.folder)
-        elif app.failure is not None:
-            from .output import note
-
-            note(app.failure)
-            return 1
-        else:
-            _say_how_to_resume(session.file for session in app.sessions)
-            return app.return_code or 0
+        note(app.failure)
+        return 1
+    _say_how_to_resume(session.file for session in app.sessions)
+    return app.return_code or 0
 
 
 def _say_how_to_resume(files: "Iterable[str]") -> None:
@@ -171,54 +167,33 @@ def _folder_of(
     return folder_of(resume, here, ask)
 
 
-class _Attempt:
-    """Opens a chat's session in one of the app's threads.
-
-    Stores the error if the session cannot be written.
-    """
+class _Loader:
+    """Opens a session and creates its agent, in one of the app's threads."""
 
     def __init__(self, start: _Start, chosen: "Mapping[str, object]") -> None:
         self._start = start
         self._chosen = chosen
-        self.refused: SessionRefused | None = None
-        self._is_first_start = False
-
-    def is_first_start(self) -> bool:
-        """Return whether no model has been set up yet."""
-        return self._is_first_start
+        self.is_first_start = False
+        """Whether no model has been set up yet. Known once the session is open."""
 
     def __call__(self) -> "Agent":
-        from .agents import SessionRefused
+        from foldline.agent.settings.model_choice import is_first_start
+        from foldline.agent.settings.settings import connect_llm
+        from foldline.history import data_home
 
+        from .agents import agent_for, chosen_session
+        from .screens import check_chosen_keys
+        from .settings import settings_here
+
+        start = self._start
+        session = chosen_session(start.continues, start.ref, start.root)
         try:
-            agent, self._is_first_start = _load(self._start, self._chosen)
-        except SessionRefused as refused:
-            self.refused = refused
+            check_chosen_keys()
+            settings = settings_here(session.cwd, **self._chosen)
+            llm = connect_llm(settings, os.environ)
+            agent = agent_for(session, settings, llm, interactive=True)
+        except BaseException:
+            session.close()  # the process keeps running, and may open this session again
             raise
+        self.is_first_start = is_first_start(settings, os.environ, data_home())
         return agent
-
-
-def _load(start: _Start, chosen: "Mapping[str, object]") -> "tuple[Agent, bool]":
-    """Create the agent.
-
-    Returns the agent, and whether no model has been set up yet.
-    """
-    from foldline.agent.settings.model_choice import is_first_start
-    from foldline.agent.settings.settings import connect_llm
-    from foldline.history import data_home
-
-    from .agents import agent_for, chosen_session
-    from .screens import check_chosen_keys
-    from .settings import settings_here
-
-    session = chosen_session(start.continues, start.ref, start.root)
-    try:
-        check_chosen_keys()
-        settings = settings_here(session.cwd, **chosen)
-        agent = agent_for(
-            session, settings, connect_llm(settings, os.environ), interactive=True
-        )
-    except BaseException:
-        session.close()  # the process keeps running, and may open this session again
-        raise
-    return agent, is_first_start(settings, os.environ, data_home())

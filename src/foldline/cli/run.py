@@ -33,10 +33,9 @@ from foldline.text.numbers import tokens
 from foldline.text.tags import piped_part
 from foldline.view.calls import early_end
 
-from .agents import SessionRefused, agent_for, chosen_session, open_for_writing
+from .agents import agent_for, chosen_session
 from .arguments import EMPTY_PROMPT, QUOTE_PROMPT, UNKNOWN_ARGUMENT, UsageError
 from .output import Json, entries_of, note, note_session, say, say_json
-from .resume import ask_about_refused
 from .resume_folder import SESSION_MOVED
 from .settings import settings_here
 from .streams import UNREAD, discard_stream, flush_out
@@ -98,15 +97,7 @@ def run(
         **limits,
         offline__pace=0,  # no user watches the offline model write
     )
-    try:
-        session = chosen_session(continues, None)
-    except SessionRefused as refused:
-        if as_json or STDIN in (prompt, piped):
-            raise  # another program is running this and cannot answer
-        fork_or_code = ask_about_refused(refused)
-        if isinstance(fork_or_code, int):
-            return fork_or_code
-        session = open_for_writing(fork_or_code, refused.folder)
+    session = chosen_session(continues, None)
     if session.moved_from:
         note(SESSION_MOVED.format(old=session.moved_from, new=session.cwd))
     if session.damage:

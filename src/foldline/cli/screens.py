@@ -95,20 +95,6 @@ def open_session(source: str, format_name: str | None, theme: str | None) -> int
     followed, name = _followed(source, format_name)
     if not has_terminal():
         raise UsageError(NEEDS_TERMINAL)
-    return _inspect(followed, name, theme)
-
-
-def read_along(path: Path, theme: str | None) -> int:
-    """Open the inspector on a session that another process is writing to.
-
-    Returns the exit code.
-    """
-    from foldline.history.follower import Follower
-
-    return _inspect(Follower(path), path.parent.name, theme)
-
-
-def _inspect(followed: "FollowedSession", name: str, theme: str | None) -> int:
     from foldline.tui.app.inspector_app import InspectorApp
     from foldline.tui.browser.inspector.follow import FollowingInspector
     from foldline.tui.terminal.app import run_app

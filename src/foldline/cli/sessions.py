@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from foldline.frontend.session_files import fork_session, rename_session
 from foldline.history import (
-    Folder,
     Session,
     SessionInfo,
     age,
@@ -106,13 +106,9 @@ def rename(source: str, title: list[str], as_json: bool) -> int:
     entry = title_entry(" ".join(title))
     if entry is None:
         raise UsageError("The title is empty, so nothing was renamed.")
-    session = Session.open(find_session(data_home(), source))
-    before = session.meta().title
-    try:
-        run_async(session.append(entry, durable=True))
-        session.save_meta()
-    finally:
-        session.close()
+    path = find_session(data_home(), source)
+    before = info_of(data_home(), path).meta.title
+    session = run_async(rename_session(path, entry))
     if as_json:
         say_json(
             {
@@ -128,22 +124,10 @@ def rename(source: str, title: list[str], as_json: bool) -> int:
     return 0
 
 
-def stored_copy(session: Session, folder: str | Path, until: int | None) -> Session:
-    """Copy a session's entries, up to the index `until`, to a new session on disk."""
-    copy = run_async(session.copy(cwd=folder, until=until))
-    try:
-        copy.save_meta()
-    finally:
-        copy.close()
-    return copy
-
-
 def fork(source: str, at: int | None, as_json: bool) -> int:
     """Copy a session's entries, up to the index `at`, to a new session."""
     session = Session.open(find_session(data_home(), source))
-    place = Folder(Path.cwd()).place(session.header)
-    folder = session.cwd if place.tie is None else place.folder
-    copy = stored_copy(session, folder, at)
+    copy = run_async(fork_session(session, Path.cwd(), until=at))
     index = copy.entries[-1].index if copy.entries else None
     if as_json:
         say_json(

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
+from foldline.frontend.costs import cost_lines
 from foldline.llm.models import price_of, price_table
 from foldline.past.cache_use import CacheUse, cache_uses
 from foldline.past.compactions import removed_tokens
 from foldline.past.files import file_lists
 from foldline.past.stats import Stats, stats_of
+from foldline.protocol import Entry
 from foldline.text.numbers import many, percent, price, tokens
 from foldline.text.numbers import seconds as duration
 from foldline.view.projection import Projection
@@ -70,7 +72,7 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
     )
     if children:
         say(f"subagents    {len(children):,}, {_subagent_use(children)}")
-    say_uses(stats)
+    say_uses(stats, session.entries)
     return 0
 
 
@@ -90,37 +92,21 @@ def _subagent_use(sessions: Sequence[SourceSession]) -> str:
     return f"{requests}, {read} tokens read and {written} written"
 
 
-def say_uses(stats: Stats) -> None:
+def say_uses(stats: Stats, entries: Sequence[Entry]) -> None:
     if stats.models:
-        rows = []
-        for name, model in stats.models.items():
-            cached = percent(model.cached, model.input) if model.input else ""
-            rows.append(
-                [
-                    name,
-                    f"{model.requests:,}",
-                    tokens(model.input),
-                    cached,
-                    tokens(model.output),
-                ]
-            )
-        _say_counts(("model", "requests", "input", "cached", "output"), rows)
-        if stats.failed:
-            say(f"{many(stats.failed, 'request')} ended in an error.")
+        say()
+        for line in cost_lines(entries):
+            say(line)
     if stats.tools:
         rows = []
         for name, tool in sorted(stats.tools.items(), key=lambda item: -item[1].calls):
             errors = f"{tool.errors:,}" if tool.errors else ""
             took = duration(tool.seconds) if tool.seconds else ""
             rows.append([name, f"{tool.calls:,}", errors, took])
-        _say_counts(("tool", "calls", "errors", "took"), rows)
-
-
-def _say_counts(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    say()
-    say_table(
-        [Column(titles[0]), *(Column(title, right=True) for title in titles[1:])], rows
-    )
+        say()
+        titles = ("calls", "errors", "took")
+        columns = [Column("tool"), *(Column(title, right=True) for title in titles)]
+        say_table(columns, rows)
 
 
 # --- foldline stats --cache --------------------------------------------------------------------------

@@ -1,13 +1,11 @@
 """`foldline import`, `export` and `handoff`: convert sessions to and from other formats."""
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from foldline.agent.settings.api_keys import mask_of
 from foldline.data import real_path
-from foldline.files import is_file, is_folder
+from foldline.files import is_file
 from foldline.formats.bundle import BUNDLED, unpack
 from foldline.formats.export import (
     Original,
@@ -17,7 +15,8 @@ from foldline.formats.export import (
     uncompacted,
 )
 from foldline.formats.handoff import hand_over
-from foldline.formats.subagents import keep_subagents, originals_of
+from foldline.formats.subagents import originals_of
+from foldline.frontend.session_files import event_file, import_copy, working_folder
 from foldline.history import short_id
 from foldline.history.children import tree_of
 from foldline.history.contents import share_files
@@ -41,29 +40,19 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
 
     original = read_source(source, format_name)
     recorded = original.header.cwd
-    folder = session_folder(recorded)
-    session = original.session()
-    session.mask = mask_of(os.environ)
-    copy = run_async(
-        session.copy(cwd=folder, named=real_path(folder) != real_path(Path.cwd()))
-    )
-    try:
-        assert copy.path is not None
-        keep_subagents(original.children(), copy.path, str(folder), session.mask)
-        copy_kept_files(original, copy.path)
-        copy.save_meta()
-    finally:
-        copy.close()
+    copy = run_async(import_copy(original.session(), original.children(), Path.cwd()))
+    copy_kept_files(original, event_file(copy))
+    folder = copy.cwd
     if as_json:
         say_json(
-            {"id": copy.id, "format": original.format, "entries": len(copy.entries), "cwd": str(folder),
+            {"id": copy.id, "format": original.format, "entries": len(copy.entries), "cwd": folder,
              "path": str(copy.path)}
         )  # fmt: skip
         return 0
     say(
         f"{copy.id}: {entries_of(len(copy.entries))} of {original.name} ({original.format})."
     )
-    if str(folder) != recorded:
+    if folder != recorded:
         reason = NO_FOLDER
         if recorded:
             reason = CONTAINS_HOME if holds_home(Path(recorded)) else FOLDER_MISSING
@@ -94,22 +83,6 @@ def copy_kept_files(original: SourceSession, events: Path) -> None:
         damaged = unpack(original.path, events.parent)
         if damaged:
             note(f"{original.name}: damaged files not imported: {', '.join(damaged)}.")
-
-
-def session_folder(recorded: str) -> Path:
-    """Return the recorded folder.
-
-    Returns the current folder instead if the recorded folder does not exist or contains the user's home.
-    """
-    folder = Path(recorded)
-    if (
-        recorded
-        and folder.is_absolute()
-        and is_folder(folder)
-        and not holds_home(folder)
-    ):
-        return folder
-    return Path.cwd()
 
 
 # --- foldline export ---------------------------------------------------------------------------------
@@ -200,7 +173,9 @@ def handoff(
     """Write a session in another agent's format, and print the command that resumes it there."""
     session = read_source(source, format_name)
     original = original_of(session, redact=redact)
-    result = hand_over(original, to, real_path(session_folder(session.header.cwd)))
+    result = hand_over(
+        original, to, real_path(working_folder(session.header.cwd, Path.cwd()))
+    )
     notes = say_notes(original, result.notes)
     if as_json:
         say_json(

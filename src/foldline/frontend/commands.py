@@ -489,7 +489,6 @@ COMMANDS: Final[KeyTable[ChatCommand]] = table(
         help="Switches the colour theme and saves the choice. Without a name, lists the themes.",
         title="Colour theme",
         argument="[name]",
-        scope="chat",
     ),
     SlashCommand(
         "help",
@@ -589,33 +588,3 @@ def check_handlers(handlers: Iterable[str], scope: Scope) -> None:
         raise LookupError(
             f"{scope} handlers missing: {sorted(missing)}, unknown: {sorted(unknown)}"
         )
-
-
-# --- Ctrl+C, also in `foldline --plain` ---------------------------------------------------------------
-
-QUIT_WITHIN = 2.0
-"""Seconds within which a second Ctrl+C quits."""
-
-InterruptAction = Literal["copy", "cancel", "warn", "quit"]
-
-
-def interrupt_step(
-    *,
-    running: bool,
-    cancelling: bool,
-    since_last: float | None,
-    selection: bool = False,
-) -> InterruptAction:
-    """Return the effect of Ctrl+C.
-
-    The effect is one of: copy a selection, cancel running work, warn, or quit on the second press.
-
-    `since_last` is the time since the first press in seconds, or None if this is the first press.
-    """
-    if selection:
-        return "copy"
-    if running and not cancelling:
-        return "cancel"
-    if since_last is not None and since_last <= QUIT_WITHIN:
-        return "quit"
-    return "warn"

@@ -355,7 +355,7 @@ def _asked(state: ChatState, question: Question) -> ChatState:
     return replace(state, questions=(*others, question))
 
 
-def _answered(state: ChatState, kind: Literal["call", "choice"], id: str) -> ChatState:
+def _answered(state: ChatState, kind: str, id: str) -> ChatState:
     questions = tuple(
         question
         for question in state.questions

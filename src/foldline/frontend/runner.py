@@ -12,7 +12,6 @@ from contextlib import suppress
 
 from foldline.agent import Agent
 from foldline.agent.session.auto_compact import TOO_LONG
-from foldline.compaction import BUILT_IN, strategy_name
 from foldline.frontend.inputs import ShellCall, parse_input
 from foldline.history import (
     Session,
@@ -386,19 +385,15 @@ def edited(
 Commands = dict[str, Callable[[Runner, str], None]]
 """Handlers by command. Each is called with the runner and the argument."""
 
-STRATEGY_NOW = (
-    "Current strategy: {name}. Available: {others}, or your own as module:ClassName"
-)
-
 
 def compaction_commands(
-    preview: Callable[[str], None], remark: Callable[[str], None]
+    preview: Callable[[str], None], choose: Callable[[str], None]
 ) -> Commands:
     """Return the commands that concern compaction and the current turn.
 
     Args:
         preview: opens the Compact preview with this focus.
-        remark: shows a message in the status row.
+        choose: shows the possible arguments of a command.
     """
 
     def compact(runner: Runner, argument: str) -> None:
@@ -416,9 +411,13 @@ def compaction_commands(
         if name:
             runner.submit(operations.SwitchStrategy(strategy=name))
         else:
-            now = strategy_name(runner.agent.state.compaction.strategy)
-            others = ", ".join(name for name in BUILT_IN if name != now)
-            remark(STRATEGY_NOW.format(name=now, others=others))
+            choose("strategy")
+
+    def skill(runner: Runner, name: str) -> None:
+        if name:
+            runner.submit(operations.LoadSkill(asked=name))
+        else:
+            choose("skill")
 
     def plan(runner: Runner, argument: str) -> None:
         policy = runner.agent.state.permissions.policy
@@ -439,6 +438,7 @@ def compaction_commands(
         "retry": lambda runner, _: runner.retry(),
         "clear": lambda runner, _: runner.submit(operations.ClearView()),
         "strategy": strategy,
+        "skill": skill,
     }
 
 

@@ -132,8 +132,18 @@ class Answerable:
 
     If so, it is accepted only after the whole text has been shown.
     """
+    grants_rule: bool = False
+    """Whether the answer allows similar calls, too."""
 
 
+Answer = Literal["once", "always", "project", "deny"]
+"""The user's answer to a tool call."""
+ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "p": "project", "n": "deny"}
+"""The answers to a tool call's question, by the key of the option.
+
+The number of an option does not depend on which others are offered. If 2 sometimes meant "no" and sometimes
+"always", the user could grant a rule by habit.
+"""
 ONCE = (
     Answerable("y", "Allow once", agrees=True),
     Answerable("n", "No, and say why", "line"),
@@ -141,8 +151,8 @@ ONCE = (
 """The answers if a tool call must be approved each time."""
 APPROVAL = (
     ONCE[0],
-    Answerable("a", "Always in this session", agrees=True),
-    Answerable("p", "Always in this project", agrees=True),
+    Answerable("a", "Always in this session", agrees=True, grants_rule=True),
+    Answerable("p", "Always in this project", agrees=True, grants_rule=True),
     ONCE[1],
 )
 """The answers if the user can also allow similar calls."""
@@ -152,7 +162,7 @@ APPROVAL = (
 class Question:
     """A question for the user.
 
-    It asks for approval of a tool call, or for a choice.
+    It asks for approval of a tool call, for a choice, or whether to apply a drafted compaction.
     """
 
     id: str
@@ -164,7 +174,7 @@ class Question:
     diff: str | None
     since: float
     options: tuple[Answerable, ...] = APPROVAL
-    kind: Literal["call", "choice"] = "call"
+    kind: Literal["call", "choice", "proposal"] = "call"
     who: str = ""
     """Name of the calling subagent; empty for the main agent."""
     promises: tuple[str, ...] = ()
@@ -186,6 +196,13 @@ class Question:
     """
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """The keys of all answers that this kind of question can have, in the order of their numbers."""
+        if self.kind == "call":
+            return tuple(ANSWERS)
+        return tuple(option.key for option in self.options)
+
+    @property
     def asks_agreement(self) -> bool:
         """Whether any answer means agreement to the whole text of the question."""
         return any(option.agrees for option in self.options)
@@ -193,7 +210,7 @@ class Question:
     @property
     def sentence(self) -> str:
         """The question in a few words."""
-        if self.kind == "choice":
+        if self.kind != "call":
             return self.name
         noun = (
             self.name

@@ -10,7 +10,7 @@ from foldline.agent.permissions.approvals import ANSWER_FREELY
 from foldline.agent.session.plan import NO_ANSWER, NOT_ACCEPTED, OWN_WORDS
 from foldline.agent.session.trust_question import NOT_AGREED
 from foldline.cli.plain.commands import APPROVED
-from foldline.cli.plain.questions import LEAVES_FOLDER
+from foldline.frontend.questions import LEAVES_FOLDER
 from foldline.llm.catalog import NEEDS_KEY
 from support.editor import OFFLINE, call, editing, rule, scripted_server, texts
 from support.homes import hooks

@@ -20,12 +20,11 @@ from foldline.cli.plain.chat import (
     YOUR_ANSWER,
 )
 from foldline.cli.plain.commands import (
-    EFFORT,
     NEEDS_SCREEN,
     NO_CHANGES,
-    NO_SKILLS,
 )
-from foldline.frontend.facts import NO_COST
+from foldline.frontend.arguments import CURRENT, NONE_FOUND
+from foldline.frontend.costs import NO_COST
 from foldline.frontend.inputs import NO_COMMAND
 from foldline.llm.failures import WRONG_KEY
 from foldline.past.approval_words import mode_words
@@ -109,7 +108,7 @@ def test_what_cannot_be_done_is_said_once(tmp_path: Path) -> None:
     said = piped(tmp_path, "/compact\n/skill\n/effort nonsense\n").stdout.decode()
     assert said.lower().count("nothing to compact") == 1
     for sentence in (
-        NO_SKILLS,
+        NONE_FOUND,
         "effort cannot be 'nonsense'",
     ):
         assert said.count(sentence) == 1
@@ -121,9 +120,9 @@ def test_effort_without_a_word_says_what_is_set_and_what_is_possible(
     out = piped(
         tmp_path, "/effort\n/effort low\n/effort\n/effort lots\n"
     ).stdout.decode()
-    efforts = "default, none, minimal, low, medium, high, xhigh, max"
     for effort in ("default", "low"):
-        assert EFFORT.format(effort=effort, efforts=efforts) in out
+        assert CURRENT.format(name=effort) in out
+    assert "/effort xhigh\n" in out
     assert "Allowed: default, none, minimal" in out
 
 

@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from foldline.frontend.state import ONCE, ChatState, Question, Stepping
+from foldline.frontend.state import ANSWERS, ONCE, ChatState, Question, Stepping
 from foldline.protocol.operations import Approve
 from foldline.tui.blocks import diff
 from foldline.tui.chat.question import (
-    ANSWERS,
-    MAY_LEAVE,
     NO_RULE,
-    NOT_PUBLIC,
     SCROLLS,
+    WHY,
+)
+from foldline.tui.chat.question_text import (
+    MAY_LEAVE,
+    NOT_PUBLIC,
     SENSITIVE,
     QuestionText,
 )
@@ -201,7 +203,8 @@ async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(
         app.clock.now += 2
         await pilot.press("alt+n", *"use a copy")
         await pilot.pause()
-        assert "▶ 4 No: use a copy" in "\n".join(screen_text(app)) and not app.posted
+        shown = "\n".join(screen_text(app))
+        assert "❯ use a copy" in shown and WHY in shown and not app.posted
         await pilot.press("enter")
         await pilot.pause()
         (event,) = app.posted
@@ -222,8 +225,10 @@ async def test_a_call_is_declined_with_a_sentence_for_the_model(
         await pilot.press(*keys, *"use 4")
         await pilot.pause()
         shown = "\n".join(screen_text(app))
-        assert "▶ 4 No: use 4" in shown and "Enter declines it · Esc back" in shown
-        await pilot.press("escape", "4", "enter")
+        assert "❯ use 4" in shown and "Enter accept · Esc cancel" in shown
+        await pilot.press("escape")
+        app.clock.now += 2
+        await pilot.press("4", "enter")
         await pilot.pause()
         (event,) = app.posted
         assert isinstance(event, OperationWanted)
@@ -260,7 +265,7 @@ async def test_a_click_on_an_answer_gives_it_and_the_wheel_reads() -> None:
             if "2 Always in this session" in line
         )
         await pilot.click(offset=(10, row))
-        assert answers(app) == [] and app.chat.dock._top > 0
+        assert answers(app) == [] and app.chat.dock._now.top > 0
         app.clock.now += 2
         await pilot.pause()
         await pilot.click(offset=(10, row))

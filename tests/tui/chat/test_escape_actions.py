@@ -21,7 +21,6 @@ from foldline.tui.chat.escape_actions import (
     ESC_PAUSES,
     ESC_STOPS_RETRYING,
     ESC_TO_PROMPT,
-    ESC_TO_QUESTION,
     EscapeActions,
 )
 
@@ -30,7 +29,6 @@ STEPS: list[tuple[str, object, str]] = [
     ("completion.open", True, ESC_CLOSES_LIST),
     ("reading.searching", True, ESC_ENDS_SEARCH),
     ("prompt.in_queue", True, ESC_LEAVES_QUEUE),
-    ("dock.why.display", True, ESC_TO_QUESTION),
     ("state.asks_choice", True, ESC_LEAVES_CHOICE),
     ("dock.has_focus", True, ESC_DECLINES),
     ("focused", "the transcript", ESC_TO_PROMPT),
@@ -81,8 +79,6 @@ def chat() -> Any:
         dock=SimpleNamespace(
             has_focus=False,
             leave=lambda: done.append("leave"),
-            why=SimpleNamespace(display=False),
-            keep_why=lambda: done.append("keep why"),
         ),
         set_focus=done.append,
         post_message=lambda message: done.append(type(message).__name__),
@@ -104,7 +100,7 @@ def test_the_outermost_of_all_that_hold_waits_for_those_before_it(at: int) -> No
     it = chat()
     for path, value, _ in STEPS[at:]:
         make(it, path, value)
-    it.dock.has_focus = at <= 5
+    it.dock.has_focus = at <= 4
     step = EscapeActions(it, lambda: 100.0).step
     assert step is not None and step.label == STEPS[at][2]
 

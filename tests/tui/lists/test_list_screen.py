@@ -15,7 +15,8 @@ from foldline.protocol import FoldlineError
 from foldline.tui.base_app import BaseApp
 from foldline.tui.lists.line import LineDialog
 from foldline.tui.lists.page import TextScreen
-from foldline.tui.lists.picker import AS_TYPED, JUST_OPENED, Picker, PickerItem
+from foldline.tui.lists.picker import AS_TYPED, JUST_OPENED, Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.look.lines import filled, key_words
 from support.chat_app import screen_text

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.lists.picker import SLICE, PickerItem, ranked, ranking
+from foldline.tui.lists.picker import SLICE, ranked, ranking
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.overlays.palette import ItemSource, Palette, PaletteItem, open_palette
 from support.live import Live, live
 

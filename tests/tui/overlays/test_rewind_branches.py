@@ -7,7 +7,7 @@ import pytest
 from foldline.protocol import Revert, operations
 from foldline.tui.lists.picker import Picker
 from foldline.tui.overlays.rewind import START, TITLE, branch_ends
-from foldline.tui.prompting.prompt import REWINDS
+from foldline.tui.prompting.queue import REWINDS
 from support.history import history
 from support.live import Live, live
 

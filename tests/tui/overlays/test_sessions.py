@@ -7,6 +7,7 @@ import pytest
 
 from foldline.history import Session, find_session, utc_now
 from foldline.history.children import child_events
+from foldline.protocol import Title
 from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.overlays.sessions import (
     CHANGING,
@@ -307,9 +308,9 @@ async def test_rename_asks_for_a_title_and_esc_leaves_it(shelf: Shelf) -> None:
 async def test_this_chats_session_is_renamed_by_the_chat(shelf: Shelf) -> None:
     titles: list[str] = []
 
-    async def retitle(title: str) -> str:
-        titles.append(title)
-        return f"This chat is called “{title}” now."
+    async def retitle(entry: Title) -> str:
+        titles.append(entry.title)
+        return f"This chat is called “{entry.title}” now."
 
     here = find_session(shelf.home, "0001")
     async with sessions_on(shelf.home, here=here, retitle=retitle) as seen:

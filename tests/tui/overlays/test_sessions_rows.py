@@ -5,7 +5,7 @@ from pathlib import Path
 
 from foldline.history.session_search import SessionHit
 from foldline.text.search import parse_query
-from foldline.tui.lists.picker import Ranked
+from foldline.tui.lists.rows import Ranked
 from foldline.tui.overlays.sessions_list import ListRow, SessionRow
 from foldline.tui.overlays.sessions_view import RowContext, ranked_item
 from support.sessions_screen import NOON

@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.settings.schema import LABELS
 from foldline.agent.settings.settings import load_settings
 from foldline.compaction import DigestCompaction
-from foldline.tui.overlays.dialogs import NO_THEME, THEME_SAVED
-from foldline.tui.overlays.settings import AFTER_TURN, IN_EFFECT, SettingsScreen
+from foldline.tui.overlays.settings import (
+    AFTER_TURN,
+    CHANGED,
+    IN_EFFECT,
+    NO_THEME,
+    SettingsScreen,
+)
 from support.agents import Hang
 from support.live import Live, live
 
@@ -125,7 +131,9 @@ async def test_a_theme_by_its_command_is_kept_and_a_broken_file_says_why(
         await running.enter("/theme dusk")
         await running.until(
             lambda: (
-                THEME_SAVED.partition("{file}")[0].format(name="dusk")
+                CHANGED.partition(" {saved}")[0].format(
+                    setting=LABELS["theme"], value="dusk"
+                )
                 in running.app.chat.remarked
             )
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 from foldline.llm.listing import ListedModel
 from foldline.llm.models import Price
-from foldline.tui.lists.picker import PickerItem
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.overlays.setup import (
     OTHER_PROVIDERS,
     PRICE,

@@ -37,12 +37,12 @@ from foldline.tui.prompting.file_finder import (
     list_tree,
     matching,
 )
-from foldline.tui.prompting.prompt import (
+from foldline.tui.prompting.prompt import SHELL_HINT
+from foldline.tui.prompting.queue import (
     EDIT_QUEUED,
     HIDES_OUTPUT,
     RUNS_SHELL,
     SEES_OUTPUT,
-    SHELL_HINT,
     move_prompt,
     without_prompt,
 )

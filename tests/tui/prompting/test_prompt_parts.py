@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from textual.app import App
 
 from foldline.frontend.inputs import PromptHistory
-from foldline.tui.lists.picker import PickerItem, ranked
+from foldline.tui.lists.picker import ranked
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.prompting.completion import arguments
 from foldline.tui.prompting.file_finder import FileListing, list_files, matching
 

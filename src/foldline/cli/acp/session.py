@@ -12,13 +12,21 @@ from foldline.agent import Agent
 from foldline.agent.session.skill_loading import look_around
 from foldline.agent.session.trust_question import ask_trust
 from foldline.cli.plain.commands import carry_out, handlers, usage
-from foldline.cli.plain.questions import PlainAnswer, PlainQuestion, new_questions
 from foldline.formats.writers.markdown import fenced
 from foldline.frontend.commands import COMMANDS, ChatCommand, own_command
 from foldline.frontend.inputs import SlashCall, UnknownSlash, parse_input
+from foldline.frontend.questions import (
+    new_questions,
+    operation_of,
+    option_for,
+    option_label,
+    options_of,
+    question_lines,
+    unanswered,
+)
 from foldline.frontend.reduce import reduce
 from foldline.frontend.runner import Runner
-from foldline.frontend.state import ChatState
+from foldline.frontend.state import Answerable, ChatState, Question
 from foldline.protocol import (
     AssistantMessage,
     FoldlineError,
@@ -265,21 +273,20 @@ class EditorSession:
         for question in new_questions(before, self._state):
             self._run_in_background(self._ask(question))
 
-    async def _ask(self, question: PlainQuestion) -> None:
+    async def _ask(self, question: Question) -> None:
         """Ask the client a question, and submit the answer.
 
         If the client fails to answer, the request in the question is denied.
         """
-        text_answer = next(
-            (answer for answer in question.answers if answer.asks == "line"), None
+        typed = next(
+            (option for option in options_of(question) if option.asks == "line"), None
         )
-        is_choice = question.source is not None and question.source.kind == "choice"
         await self.feed.flush()
         cancels = self._cancels
-        operation = question.unanswered
+        operation = unanswered(question)
         try:
-            if self._has_forms and is_choice and text_answer is not None:
-                operation = await self._ask_by_form(question, text_answer)
+            if self._has_forms and question.kind == "choice" and typed is not None:
+                operation = await self._ask_by_form(question, typed)
             else:
                 operation = await self._ask_permission(question)
         except ConnectionError:
@@ -289,78 +296,77 @@ class EditorSession:
         if self._cancels == cancels:
             self._runner.submit(operation)
 
-    async def _ask_permission(self, question: PlainQuestion) -> operations.Operation:
+    async def _ask_permission(self, question: Question) -> operations.Operation:
         """Ask for permission, and return the operation of the chosen answer.
 
         Without a choice, returns the last answer's operation.
         """
         options = [
             schema.PermissionOption(
-                option_id=answer.key,
-                name=answer.label,
-                kind=_option_kind(answer.operation),
+                option_id=option.key,
+                name=option_label(question, option),
+                kind=_option_kind(operation_of(question, option)),
             )
-            for answer in _listed(question)
+            for option in _listed(question)
         ]
         call = self._question_call(question)
         response = await self._client.request_permission(self._id, call, options)
         outcome = response.outcome
-        if not isinstance(outcome, schema.AllowedOutcome):
-            return question.answers[-1].operation
-        chosen = question.answer_for(outcome.option_id) or question.answers[-1]
-        return chosen.operation
+        chosen = ""
+        if isinstance(outcome, schema.AllowedOutcome):
+            chosen = outcome.option_id
+        return _chosen(question, chosen)
 
     async def _ask_by_form(
-        self, plain: PlainQuestion, text_answer: PlainAnswer
+        self, question: Question, typed: Answerable
     ) -> operations.Operation:
         """Ask with a form of choices and a text field.
 
         Typed text takes precedence over the chosen answer.
         """
         options = [
-            schema.EnumOption(const=answer.key, title=answer.label)
-            for answer in _listed(plain)
+            schema.EnumOption(const=option.key, title=option_label(question, option))
+            for option in _listed(question)
         ]
         fields: dict[str, Any] = {
             "answer": schema.ElicitationStringPropertySchema(
                 type="string", title="Answer", one_of=options
             ),
             "words": schema.ElicitationStringPropertySchema(
-                type="string", title=text_answer.label
+                type="string", title=option_label(question, typed)
             ),
         }
         form = schema.ElicitationSchema(properties=fields)
         mode = schema.ElicitationFormSessionMode(
             session_id=self._id, requested_schema=form
         )
-        response = await self._client.create_elicitation("\n".join(plain.lines), mode)
+        message = "\n".join(question_lines(question))
+        response = await self._client.create_elicitation(message, mode)
         if not isinstance(response, schema.AcceptElicitationResponse):
-            return plain.answers[-1].operation
+            return _chosen(question, "")
         key, text = (str((response.content or {}).get(name) or "") for name in fields)
         if text.strip():
-            return text_answer.with_line(text)
-        chosen = plain.answer_for(key) or plain.answers[-1]
-        return chosen.operation
+            return operation_of(question, typed, text.strip())
+        return _chosen(question, key)
 
-    def _question_call(self, question: PlainQuestion) -> schema.ToolCallUpdate:
+    def _question_call(self, question: Question) -> schema.ToolCallUpdate:
         """Return the tool call that the question is about.
 
         For a choice or a proposal, returns a new call.
         """
-        title, *lines = question.lines
+        title, *lines = question_lines(question)
         calls = self.feed.entry_updates.calls
         call = calls.get(question.id, ClientCall(question.id, title))
         content: list[Content] = []
         text = "\n".join(lines)
-        source = question.source
-        if source is not None and source.kind == "call":
-            changes = diffs(source.diff or "", self.agent.state.cwd)
+        if question.kind == "call":
+            changes = diffs(question.diff or "", self.agent.state.cwd)
             content = [change.content for change in changes]
-            text = f"{title}\n{_verbatim(source.title)}"
-            if content and not source.outside:
+            text = f"{title}\n{_verbatim(question.title)}"
+            if content and not question.outside:
                 text = ""  # to leave more room for the diff
-        elif source is not None and source.asks_agreement and not source.is_markdown:
-            text = _verbatim(source.title)
+        elif question.asks_agreement and not question.is_markdown:
+            text = _verbatim(question.title)
         if text:
             content.insert(0, helpers.tool_content(helpers.text_block(text)))
         return schema.ToolCallUpdate(
@@ -395,9 +401,19 @@ def _verbatim(text: str) -> str:
     return fenced("\n".join(nothing_hidden_lines(text)), "")
 
 
-def _listed(plain: PlainQuestion) -> list[PlainAnswer]:
+def _listed(question: Question) -> list[Answerable]:
     """Return the answers that require no text."""
-    return [answer for answer in plain.answers if not answer.asks or answer.key == "n"]
+    return [
+        option
+        for option in options_of(question)
+        if not option.asks or option.key == "n"
+    ]
+
+
+def _chosen(question: Question, key: str) -> operations.Operation:
+    """Return the operation of the answer with this key, or of the last answer."""
+    option = option_for(question, key) or options_of(question)[-1]
+    return operation_of(question, option)
 
 
 def _option_kind(operation: operations.Operation) -> schema.PermissionOptionKind:

@@ -9,7 +9,6 @@ from foldline.agent.settings.model_choice import is_first_start
 from foldline.agent.settings.settings import connect_llm
 from foldline.cli.agents import agent_for, chosen_session
 from foldline.cli.output import entries_of, note_session
-from foldline.cli.resume import choose
 from foldline.cli.resume_folder import folder_of
 from foldline.cli.settings import settings_here
 from foldline.frontend.runner import resume_notes
@@ -32,14 +31,12 @@ def plain_chat(
     """Run the chat, and return the exit code.
 
     Args:
-        resume: a session's id, or an empty string to let the user choose one. None if `-r` was not given.
+        resume: a session's id. None if `-r` was not given.
         chosen: settings given as command line options, by name.
 
     Raises:
         FoldlineError: the session, a model or a setting is missing or invalid.
     """
-    if resume == "":
-        resume = str(choose())
     root = folder_of(resume, Path.cwd()) if resume else Path.cwd()
     terminal = PlainTerminal()
     session = chosen_session(continues, resume, root)

@@ -10,7 +10,6 @@ from typing import Final
 from foldline.agent import Agent
 from foldline.agent.session.skill_loading import look_around
 from foldline.cli.streams import UNREAD
-from foldline.frontend.commands import interrupt_step
 from foldline.frontend.editor import edit_text
 from foldline.frontend.inputs import (
     BlankInput,
@@ -19,12 +18,21 @@ from foldline.frontend.inputs import (
     UnknownSlash,
     parse_input,
 )
+from foldline.frontend.interrupt import interrupt_step
+from foldline.frontend.questions import (
+    operation_of,
+    option_for,
+    option_label,
+    options_of,
+    question_lines,
+    unanswered,
+)
 from foldline.frontend.runner import Runner
+from foldline.frontend.state import Answerable, Question
 from foldline.protocol.operations import Operation
 
 from .commands import carry_out, handlers, help_lines
 from .printer import PlainPrinter
-from .questions import PlainAnswer, PlainQuestion
 from .terminal import PROMPT, Interrupted, PlainTerminal, PromptReader
 
 _ANSWER_DELAY = 1.0
@@ -54,7 +62,7 @@ class PlainChat:
         self._agent = agent
         self._terminal = terminal
         self._reader = reader
-        self._inbox: asyncio.Queue[PlainQuestion | None] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Question | None] = asyncio.Queue()
         """Questions to ask while the agent works; None when it has finished."""
         self._printer = PlainPrinter(agent, terminal, self._inbox.put_nowait)
         self._runner = Runner(agent, self._printer.on_event, self._keep_unsent)
@@ -190,60 +198,65 @@ class PlainChat:
             self._terminal.line(QUIT_WARNING)
         self._reader.interrupt()
 
-    async def _ask(self, question: PlainQuestion) -> None:
+    async def _ask(self, question: Question) -> None:
         """Ask a question until the answer is valid.
 
         Without a terminal, the last answer is used.
         """
-        for line in question.lines_with_answers():
+        options = options_of(question)
+        for line in question_lines(question):
             self._terminal.line(line)
+        for number, option in enumerate(options, start=1):
+            label = option_label(question, option)
+            self._terminal.line(f"{number}  {option.key}  {label}")
         if (
             not self._reader.is_terminal or self._terminal.error is not None
         ):  # never allow an unseen call
-            last_answer = question.answers[-1].label.partition(", and ")[0]
+            last_answer = options[-1].label.partition(", and ")[0]
             self._terminal.line(UNANSWERED.format(answer=last_answer))
-            self._runner.submit(question.unanswered)
+            self._runner.submit(unanswered(question))
             return
         shown_at = time.monotonic()
         operation: Operation | None = None
         try:
             while operation is None:
                 line = await self._reader.line("Answer: ")
-                chosen = question.answer_for(line)
+                chosen = option_for(question, line)
+                is_early = time.monotonic() - shown_at < _ANSWER_DELAY
                 if chosen is None and len(line.split()) > 1:
                     self._reader.keep(line)
                     self._terminal.line(KEPT_AS_PROMPT)
                 elif chosen is None:
                     self._terminal.line(NOT_AN_ANSWER)
-                elif (
-                    question.interrupts and time.monotonic() - shown_at < _ANSWER_DELAY
-                ):
+                elif is_early and not question.opened_by_user:
                     self._terminal.line(ANSWER_AGAIN)
                     shown_at -= _ANSWER_DELAY
                 else:
-                    operation = await self._with_text(chosen, question.text)
+                    operation = await self._operation(question, chosen)
         except Interrupted:
             return
         except EOFError:
-            operation = question.answers[-1].operation
+            operation = operation_of(question, options[-1])
         self._runner.submit(operation)
 
-    async def _with_text(self, chosen: PlainAnswer, text: str) -> Operation | None:
+    async def _operation(
+        self, question: Question, chosen: Answerable
+    ) -> Operation | None:
         """Return an answer's operation, after asking for its text if it requires one.
 
         Returns None if the editor failed.
         """
+        text = ""
         if chosen.asks == "edit":
             try:
-                edited = await asyncio.to_thread(edit_text, text)
+                text = await asyncio.to_thread(edit_text, question.title)
             except (OSError, ValueError) as error:
                 self._terminal.line(f"The editor failed: {error}.")
                 return None
-            return chosen.operation.model_copy(update={"text": edited})
-        if not chosen.asks:
-            return chosen.operation
-        label = WHY if chosen.key == "n" else f"{YOUR_ANSWER}: "
-        return chosen.with_line(await self._reader.line(label))
+        elif chosen.asks:
+            label = WHY if chosen.key == "n" else f"{YOUR_ANSWER}: "
+            text = (await self._reader.line(label)).strip()
+        return operation_of(question, chosen, text)
 
     def _keep_unsent(self, text: str) -> bool:
         """Store an unsent prompt. Entering an empty line sends it again."""

@@ -11,11 +11,10 @@ from typing import Final, get_args
 
 from foldline.agent.agent import use_request_options
 from foldline.agent.session.rewind import diffs_since
-from foldline.agent.session.skill_loading import skill_rows
 from foldline.agent.session.trust_question import agree_to_left_aside
 from foldline.agent.settings.edit import change
-from foldline.agent.settings.schema import KEYS, choices_of
 from foldline.compaction import largest_items, load_prompt
+from foldline.frontend.arguments import argument_lines
 from foldline.frontend.commands import COMMANDS, ChatCommand
 from foldline.frontend.facts import status_lines
 from foldline.frontend.figures import Figures
@@ -44,13 +43,11 @@ HELP = (
 UNAVAILABLE = "{command}: not available now."
 NEEDS_SCREEN = "/{command} needs the full-screen chat. Run `foldline -c` in a terminal to continue there."
 MODEL = "The model is {model}. Use /model NAME or /model NAME@PROVIDER to switch."
-EFFORT = "The effort is {effort}. Available: {efforts}."
 NO_SETTINGS = "This session has no settings."
 APPROVED = "Used from the next prompt on: {files}."
 NOTHING_TO_APPROVE = "There is nothing to approve."
 HOW_TO_REWIND = "Use /rewind NUMBER to go back to a point, or /rewind NUMBER files to restore files, too."
 NO_REWIND_POINTS = "There is nothing to go back to yet."
-NO_SKILLS = "No skills are available."
 TITLE = "The session is called “{title}”. Use /rename TITLE to change its title."
 NO_CHANGES = "No files have been changed by write or edit."
 USED = "The next request takes {size} of {window} tokens, {share}."
@@ -89,7 +86,11 @@ def handlers(runner: Runner, say: Say) -> dict[str, Handler]:
             )
         )
 
-    return {**compaction_commands(preview, say), **_HANDLERS}
+    def choose(command: str) -> None:
+        for line in argument_lines(command, runner.agent):
+            say(line)
+
+    return {**compaction_commands(preview, choose), **_HANDLERS}
 
 
 async def carry_out(
@@ -145,8 +146,7 @@ def _effort(runner: Runner, effort: str) -> Iterator[str]:
         )
         use_request_options(agent.state, agent.settings)
     else:
-        efforts = ", ".join(choices_of(KEYS["effort"]))
-        yield EFFORT.format(effort=settings.effort, efforts=efforts)
+        yield from argument_lines("effort", agent)
 
 
 def _context(runner: Runner, _: str) -> Iterator[str]:
@@ -208,16 +208,6 @@ def _rewind(runner: Runner, argument: str) -> Iterator[str]:
         yield NO_REWIND_POINTS
 
 
-def _skill(runner: Runner, argument: str) -> Iterator[str]:
-    if argument:
-        runner.submit(operations.LoadSkill(asked=argument))
-        return
-    rows = [
-        f"/skill {name}: {note}." for name, note in skill_rows(runner.agent.state.tools)
-    ]
-    yield from rows or [NO_SKILLS]
-
-
 async def _rename(runner: Runner, title: str) -> Lines:
     session = runner.agent.session
     entry = title_entry(title)
@@ -243,7 +233,6 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "context": _context,
     "approvals": _approvals,
     "rewind": _rewind,
-    "skill": _skill,
     "rename": _rename,
     "diff": _diff,
     "status": lambda runner, _: status_lines(runner.agent),

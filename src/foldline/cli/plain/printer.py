@@ -7,8 +7,9 @@ from typing import Final
 
 from foldline.agent import Agent
 from foldline.agent.turn.shell import SHELL_CALL
+from foldline.frontend.questions import new_questions
 from foldline.frontend.reduce import reduce
-from foldline.frontend.state import ChatState, rung_words
+from foldline.frontend.state import ChatState, Question, rung_words
 from foldline.past.describe import describe, reason_words
 from foldline.protocol import (
     Approval,
@@ -28,7 +29,6 @@ from foldline.text.shorten import cut
 from foldline.view.projection import Projection
 from foldline.view.weight import entry_weight
 
-from .questions import PlainQuestion, new_questions
 from .terminal import PlainTerminal
 
 SERVERS_AWAITED: Final = "Waiting for tool servers: {servers}."
@@ -52,7 +52,7 @@ class PlainPrinter:
         self,
         agent: Agent,
         terminal: PlainTerminal,
-        ask: Callable[[PlainQuestion], None],
+        ask: Callable[[Question], None],
     ) -> None:
         self._agent = agent
         self._terminal = terminal

@@ -76,12 +76,14 @@ class FoldlineApp(BaseApp[None]):
         themes_dir: Path | None = None,
         is_first_start: Callable[[], bool] = lambda: False,
         another: Another | None = None,
+        lists_sessions: bool = False,
     ) -> None:
         """Create the app.
 
         Args:
             load: opens the first session, after the first paint.
             another: returns a loader for another session. If None, only one session can be open.
+            lists_sessions: whether to open the list of sessions first.
         """
         super().__init__(theme, themes_dir)
         self._clock = clock
@@ -97,6 +99,7 @@ class FoldlineApp(BaseApp[None]):
             prompts=prompts,
             clock=clock,
             is_first_start=is_first_start,
+            command="sessions" if lists_sessions else "",
         )
         """The session that is on the screen."""
         self.sessions = [self.chat]
@@ -323,7 +326,8 @@ class FoldlineApp(BaseApp[None]):
 
         If the list is already open, select its next row.
         """
-        from foldline.tui.lists.picker import Picker, PickerItem
+        from foldline.tui.lists.picker import Picker
+        from foldline.tui.lists.rows import PickerItem
 
         if isinstance(self.screen, Picker) and self.screen.id == _PICKER_ID:
             self.screen.do("down")

@@ -26,7 +26,6 @@ LOG_OUT_NOTE = (
 OFFLINE_CHOSEN = (
     "The built-in offline model is used. Use /model to choose another model"
 )
-EFFORT_SET = "Effort {effort}. {saved}"
 
 
 class ModelSetup:
@@ -47,7 +46,6 @@ class ModelSetup:
     def commands(self) -> Commands:
         return {
             "model": self._model,
-            "effort": self._effort,
             "provider": self._provider,
         }
 
@@ -121,34 +119,6 @@ class ModelSetup:
             self._chat.remark(str(failure))
         finally:
             self._is_choosing = False
-
-    def _effort(self, _: Runner, effort: str) -> None:
-        """Save and apply a reasoning effort.
-
-        If `effort` is empty, let the user choose.
-        """
-        from foldline.tui.overlays.settings import OwnSettings
-
-        settings = OwnSettings(self._chat, self._runner)
-
-        async def save(value: str) -> str:
-            saved = await settings.keep("effort", value)
-            return EFFORT_SET.format(effort=value, saved=saved)
-
-        def apply(value: str | None) -> None:
-            if value:
-                self._chat.report(save(value), "effort")
-
-        if effort:
-            apply(effort.strip().lower())
-            return
-        try:
-            settings.choose(
-                next(setting for setting in settings.read() if setting.key == "effort"),
-                apply,
-            )
-        except FoldlineError as failure:
-            self._chat.remark(str(failure))
 
     async def _log_out(self) -> str:
         """Remove the API key of the current provider, if the user agrees.

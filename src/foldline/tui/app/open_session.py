@@ -61,7 +61,9 @@ class OpenSession(ChatScreen):
         prompts: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         is_first_start: Callable[[], bool] = lambda: False,
+        command: str = "",
     ) -> None:
+        """Create the chat. `command` is carried out as soon as the session is open."""
         super().__init__(root=root, clock=clock)
         self.mode = mode
         self.root = root
@@ -69,6 +71,8 @@ class OpenSession(ChatScreen):
         self._is_first_start = is_first_start
         self._ended = False
         self._opening = Opening(load, self.transcript, prompts)
+        if command:
+            self._opening.commands.append((command, ""))
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
         self.presenter = Presenter(self, first, clock, lambda: self.program.written)
         self._typed = ""
@@ -497,7 +501,7 @@ class OpenSession(ChatScreen):
         from foldline.tui.overlays.jobs import open_jobs
         from foldline.tui.overlays.permissions import open_permissions
         from foldline.tui.overlays.rewind import open_rewind
-        from foldline.tui.overlays.settings import open_settings
+        from foldline.tui.overlays.settings import change_setting, open_settings
 
         in_slices = self.presenter.in_slices
         return {
@@ -510,10 +514,13 @@ class OpenSession(ChatScreen):
             "approvals": lambda runner, _: open_permissions(self, runner),
             "jobs": lambda runner, _: open_jobs(self, runner),
             "settings": partial(open_settings, self),
+            "theme": partial(change_setting, self, "theme"),
+            "effort": partial(change_setting, self, "effort"),
             "mcp": partial(dialogs.show_servers, self),
-            "skill": partial(dialogs.show_skills, self),
-            **compaction_commands(shown.previewing.open, self.remark),
-            "strategy": partial(dialogs.switch_strategy, self),
+            **compaction_commands(
+                shown.previewing.open,
+                partial(dialogs.choose_argument, self, shown.runner),
+            ),
             **shown.setup.commands,
             **session_commands(self),
         }

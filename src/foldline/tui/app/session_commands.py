@@ -13,7 +13,7 @@ from foldline.compaction import load_prompt
 from foldline.files import is_file
 from foldline.frontend.facts import NO_TITLE, status_lines
 from foldline.frontend.runner import Commands, Runner
-from foldline.history import data_home, short_id, utc_now
+from foldline.history import data_home, short_id, title_entry, utc_now
 from foldline.history.follower import Follower
 from foldline.history.paths import with_tilde
 from foldline.protocol import AssistantMessage, FoldlineError, Title
@@ -23,8 +23,7 @@ from foldline.tui.overlays.sessions import SessionsScreen
 from foldline.tui.overlays.sessions_list import (
     SessionRow,
     export_session,
-    fork_session,
-    normalize_title,
+    fork,
 )
 from foldline.tui.session_window import SessionWindow
 from foldline.tui.terminal import clipboard
@@ -156,9 +155,9 @@ class _SessionCommands:
 
     def rename(self, runner: Runner, title: str) -> None:
         """Rename this session. Without a title, show the current title."""
-        new_title = normalize_title(title)
-        if new_title:
-            self._chat.report(_retitle(runner, new_title), "rename")
+        entry = title_entry(title)
+        if entry is not None:
+            self._chat.report(_retitle(runner, entry), "rename")
         else:
             self._chat.remark(
                 TITLE_NOW.format(title=runner.agent.session.meta().title or NO_TITLE)
@@ -177,17 +176,17 @@ class _SessionCommands:
 
     async def _open_fork(self) -> str:
         copy = await asyncio.to_thread(
-            fork_session, Path(self._chat.file), data_home(), self._chat.root
+            fork, Path(self._chat.file), data_home(), self._chat.root
         )
         self._chat.program.open_session(str(copy))
         return ""
 
 
-async def _retitle(runner: Runner, title: str) -> str:
+async def _retitle(runner: Runner, title: Title) -> str:
     session = runner.agent.session
-    await session.append(Title(title=title), durable=True)
+    await session.append(title, durable=True)
     session.save_meta()
-    return RENAMED.format(title=title)
+    return RENAMED.format(title=title.title)
 
 
 async def follow_session(

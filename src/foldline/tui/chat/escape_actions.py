@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from foldline.frontend.commands import interrupt_step
+from foldline.frontend.interrupt import interrupt_step
 from foldline.text.numbers import many
 from foldline.tui.messages import CancelRequested, CommandInvoked, QueueEdited
 from foldline.tui.terminal import clipboard
@@ -22,7 +22,6 @@ PROMPTS_KEPT = "; {prompts} will be kept for next time"
 ESC_CLOSES_LIST = "Esc closes the list"
 ESC_ENDS_SEARCH = "Esc ends the search"
 ESC_LEAVES_QUEUE = "Esc deselects it, keeps the text"
-ESC_TO_QUESTION = "Esc returns to the question"
 ESC_LEAVES_CHOICE = "Esc leaves it undecided"
 ESC_DECLINES = "Esc declines this call"
 ESC_TO_PROMPT = "Esc returns to the prompt"
@@ -86,7 +85,6 @@ class EscapeActions:
             (chat.completion.open, ESC_CLOSES_LIST, prompt.close_completion),
             (chat.reading.searching, ESC_ENDS_SEARCH, chat.reading.end_search),
             (prompt.in_queue, ESC_LEAVES_QUEUE, prompt.leave_queue),
-            (dock.why.display, ESC_TO_QUESTION, dock.keep_why),
             (in_question and state.asks_choice, ESC_LEAVES_CHOICE, dock.leave),
             (in_question, ESC_DECLINES, dock.leave),
             (is_elsewhere, ESC_TO_PROMPT, partial(chat.set_focus, prompt.editor)),

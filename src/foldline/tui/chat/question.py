@@ -1,41 +1,29 @@
 """Questions above the prompt: approval of tool calls, and choices.
 
 Some answers mean agreement to a call, a plan, hooks or a page (`Answerable.agrees`). They are accepted only
-after the whole question has been on the screen. Control sequences and invisible characters are made visible.
+after the whole question has been on the screen.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
-from textual.app import ComposeResult
 from textual.geometry import Region
-from textual.message import Message
 from textual.strip import Strip
 
 from foldline.frontend.commands import key_of
 from foldline.frontend.state import Answerable, Question
-from foldline.text.harmless import (
-    clean,
-    clean_line,
-    nothing_hidden,
-    nothing_hidden_lines,
+from foldline.text.harmless import clean_line, nothing_hidden
+from foldline.tui.chat.question_text import (
+    QuestionReading,
+    QuestionText,
+    reason_for_approval,
 )
+from foldline.tui.chat.question_window import QuestionWindow
 from foldline.tui.keys.typed_ahead import DEAF_SECONDS, TOO_SOON
-from foldline.tui.look.cells import (
-    RowPiece,
-    Span,
-    Spans,
-    in_reverse,
-    piece,
-    row,
-    width_of,
-    wrap_spans,
-)
-from foldline.tui.look.fields import LineInput
+from foldline.tui.lists.rows import PickerItem, Ranked, choice_line
+from foldline.tui.look.cells import Span, Spans, width_of, wrap_spans
 from foldline.tui.look.lines import (
     Line,
     LinesWidget,
@@ -49,91 +37,12 @@ from foldline.tui.look.lines import (
 from foldline.tui.messages import OperationWanted
 
 if TYPE_CHECKING:
-    from foldline.tui.blocks.diff import DiffRows
-
-
-_MOST_MARKDOWN = 20_000
-"""Maximum number of characters of Markdown to draw in one frame.
-
-For a longer text, its Markdown source is shown instead.
-"""
-
-
-class QuestionText:
-    """The lines of a question at one width: a call and its diff, or the text of a choice."""
-
-    def __init__(
-        self, question: Question, width: int, head: Sequence[list[Span]] = ()
-    ) -> None:
-        """Lay out a question.
-
-        `head` contains the lines of the title, if the title does not fit into the frame.
-        """
-        drawn = _markdown_lines(question, width)
-        self._lines = [*head, *(drawn or _plain_lines(question, width))]
-        self._diff = _diff_rows(question.diff, width) if question.diff else None
-
-    def __len__(self) -> int:
-        return len(self._lines) + (0 if self._diff is None else len(self._diff))
-
-    def lines(self, top: int, rows: int) -> list[list[Span]]:
-        """Return up to `rows` lines, starting at line `top`."""
-        stop = min(top + rows, len(self))
-        return [self._line(at) for at in range(top, stop)]
-
-    def _line(self, at: int) -> list[Span]:
-        text_lines = len(self._lines)
-        if at < text_lines or self._diff is None:
-            return self._lines[at]
-        return self._diff[at - text_lines]
-
-
-def _plain_lines(question: Question, width: int) -> list[list[Span]]:
-    if not question.title:
-        return []
-    if not question.asks_agreement:
-        return wrap_spans([(clean(question.title), "text")], width)
-    lines = nothing_hidden_lines(question.title)
-    return [part for line in lines for part in wrap_spans([(line, "text")], width)]
-
-
-def _markdown_lines(question: Question, width: int) -> list[list[Span]]:
-    """Draw a question that is Markdown.
-
-    Returns an empty list if the question is not Markdown, or if parts of it would not be visible.
-    """
-    if not question.is_markdown or len(question.title) > _MOST_MARKDOWN:
-        return []
-    from foldline.tui.blocks.markdown import agreement_lines  # rarely needed
-
-    lines = agreement_lines("\n".join(nothing_hidden_lines(question.title)), width)
-    return [] if any(width_of(line) > width for line in lines) else lines
-
-
-def _diff_rows(diff: str, width: int) -> "DiffRows":
-    from foldline.tui.blocks.diff import (
-        DiffRows,
-        language_of,
-        lines_of_our_diff,
-        path_in,
-    )  # rarely needed
-
-    return DiffRows(tuple(lines_of_our_diff(diff)), width, language_of(path_in(diff)))
-
+    from foldline.tui.lists.line import LineDialog
 
 _REPEAT_SECONDS = 0.5
 """How long after a rejected key another key press counts as its repeat, in seconds.
 
 A key that is held down is sent repeatedly.
-"""
-
-Answer = Literal["once", "always", "project", "deny"]
-"""The user's answer to a tool call."""
-ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "p": "project", "n": "deny"}
-"""The answers to a tool call's question, by the key of the option.
-
-The number of an option does not depend on which others are offered. If 2 sometimes meant "no" and sometimes
-"always", the user could grant a rule by habit.
 """
 _COMMANDS = {
     "y": "allow-once",
@@ -141,10 +50,7 @@ _COMMANDS = {
     "p": "allow-project",
     "n": "decline",
 }
-"""For each option's key, the command with the same effect.
-"""
-
-_ALWAYS = ("a", "p")
+"""For each option's key, the command with the same effect."""
 UNREAD = "Scroll to the end first: you can only allow what you have seen"
 _NOT_SEEN = "Not enough room to show what “always” would allow: enlarge the terminal, or allow once"
 NO_RULE = "A call like this can only be allowed once at a time"
@@ -153,30 +59,12 @@ REMARKS = frozenset({TOO_SOON, UNREAD, _NOT_SEEN, NO_RULE})
 
 They are removed together with the question.
 """
-_WHY = "why, and what to do instead"
+WHY = "Why not, and what to do instead"
 
-SENSITIVE = "outside this folder, or a sensitive file"
-MAY_LEAVE = "may access files outside this folder"
-NOT_PUBLIC = "not a public address"
-OUTSIDE = "outside this folder"
 ANOTHER_RULE = "another rule"
 READ_ALL = "to read all"
 TO_ANSWER = "to answer"
 SCROLLS = "scrolls"
-_BEYOND = {
-    "fetch": NOT_PUBLIC,
-    "bash": MAY_LEAVE,
-    "edit": SENSITIVE,
-    "write": SENSITIVE,
-}
-"""Why a call needs approval each time, by tool.
-
-For other tools, the reason is `OUTSIDE`.
-
-The reasons also apply to hosts that cannot be resolved and to commands that cannot be parsed. Hooks,
-instructions and settings are sensitive, because other programs run or follow them.
-"""
-
 _TEXT_LINES = 3
 """Minimum number of visible lines of the question's text.
 
@@ -199,8 +87,11 @@ class _Layout(NamedTuple):
     answers: list[Line]
     first: int
     """Index of the first visible answer."""
-    options: Sequence[Answerable]
-    """The answers that are offered."""
+
+    @property
+    def lines_above(self) -> int:
+        """Number of lines in the frame above the answers."""
+        return self.rows + len(self.where) + len(self.promise)
 
 
 class QuestionDock(LinesWidget, can_focus=True):
@@ -214,70 +105,18 @@ class QuestionDock(LinesWidget, can_focus=True):
 
     DEFAULT_CSS: ClassVar[str] = "QuestionDock { display: none; }"
 
-    @dataclass
-    class WhyUnsent(Message):
-        """The question was withdrawn while the user was writing this reason."""
-
-        text: str
-
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        remark: Callable[[str], None],
-        covered: Callable[[], bool],
-        typed: Callable[[events.Key | events.Paste], None],
-        edit: Callable[[str], str | None],
-    ) -> None:
-        """Create the dock.
-
-        Args:
-            clock: Returns the time in seconds.
-            remark: Shows why an answer was rejected.
-            covered: Returns whether another widget covers the dock.
-            typed: Receives text that is typed while the dock has the focus, and moves the focus.
-            edit: Opens text in the user's editor, and returns the edited text.
-        """
+    def __init__(self, chat: QuestionWindow) -> None:
         super().__init__(id="question")
-        self._clock = clock
-        self._remark = remark
-        self._covered = covered
-        self._typed = typed
-        self._edit = edit
-        self.why = LineInput()
-        """The field for a reason or a typed answer.
-
-        It is in the same row as the last option.
-        """
+        self._chat = chat
         self._question: Question | None = None
         self._others = 0
-        self._nth = 0
-        """Index of the rule that "always" would grant."""
-        self._marked = 0
-        self._offered: Sequence[Answerable] = ()
-        """The answers in the last layout. `_marked` is the index of the selected one."""
-        self._shown_at = 0.0
-        self._turned_at = -DEAF_SECONDS
-        """Time at which an answer last scrolled instead of being given.
-
-        This happens to an answer that means agreement if there are unread lines.
-        """
+        self._now = QuestionReading(0.0)
+        self._dialog: LineDialog[str] | None = None
+        """The dialog for a reason or a typed answer, while it is open."""
         self._refused_at = -DEAF_SECONDS
         """Time at which a key was last rejected for being pressed too soon."""
-        self._text: QuestionText | None = None
-        """The question's text at the width of the last layout."""
-        self._width = 0
-        self._top = 0
-        self._read = -1
-        """Number of lines from the top that have been on the screen at the current width.
-
-        -1 if nothing has been painted yet.
-        """
-        self._rules_read: set[int] = set()
-        """Indexes of the rules that have been completely on the screen."""
         self._most = 20
-
-    def compose(self) -> ComposeResult:
-        yield self.why
+        """Maximum height, including the frame."""
 
     def show(self, questions: tuple[Question, ...]) -> bool:
         """Show the first of these questions, if there is one.
@@ -289,27 +128,21 @@ class QuestionDock(LinesWidget, can_focus=True):
         self._others = max(len(questions) - 1, 0)
         is_other = question != self._question
         if is_other:
-            self._shown_at = self._clock()
-            self._turned_at = -DEAF_SECONDS
-            self._text = None
-            self._read = -1
-            self._top = 0
-            self._nth = 0
-            self._offered = ()
-            self._marked = 0 if question is None else _default_option(question)
-            self._rules_read.clear()
-            if (
-                self.why.value.strip()
-                and self._question is not None
-                and self._question.kind == "call"
-            ):
-                self.post_message(self.WhyUnsent(self.why.value))
-            if self.why.display:
-                self.keep_why()
-            self.why.value = ""
-        self._question = question
+            self._withdraw()
+            self._question = question
+            self._now = QuestionReading(self._chat.clock(), _default_option(question))
         self._fit()
         return is_other
+
+    def _withdraw(self) -> None:
+        """Close the dialog of a question that is gone. The reason for a call is put into the prompt."""
+        reason = self._now.reason
+        if self._dialog is not None:
+            reason = self._dialog.text
+            self._dialog.dismiss()
+        is_call = self._question is not None and self._question.kind == "call"
+        if is_call and reason.strip():
+            self._chat.give_back(reason)
 
     def set_room(self, height: int, free: int) -> int:
         """Limit the height to 60 % of the screen, and to `free` rows.
@@ -328,7 +161,7 @@ class QuestionDock(LinesWidget, can_focus=True):
 
         Called when the question has just become visible again.
         """
-        self._shown_at = self._clock()
+        self._now.shown_at = self._chat.clock()
 
     # --- answers --------------------------------------------------------------------------------------
 
@@ -341,16 +174,16 @@ class QuestionDock(LinesWidget, can_focus=True):
             (option for option in question.options if option.key == key), None
         )
         if option is None:
-            self._remark(NO_RULE)
+            self._chat.remark(NO_RULE)
         else:
             self._take(option)
 
     def leave(self) -> None:
         """Decline the call without a reason, or close a choice without an answer."""
+        from foldline.frontend.questions import options_of
+
         if self._question is not None and self._takes_answers():
-            self._post_answer(
-                self._question, "n" if self._question.kind == "call" else ""
-            )
+            self._answer(self._question, options_of(self._question)[-1])
 
     def _take(self, option: Answerable) -> None:
         """Give an answer, or ask for its text first.
@@ -364,79 +197,70 @@ class QuestionDock(LinesWidget, can_focus=True):
             return
         match option.asks:
             case "line":
-                self._ask_line(option)
+                self._ask_line(question, option)
             case "edit":
-                text = self._edit(question.title)
+                text = self._chat.edited(question.title)
                 if text is not None:
-                    self._post_answer(question, option.key, text)
+                    self._answer(question, option, text)
             case "":
-                self._post_answer(question, option.key)
+                self._answer(question, option)
 
     def _may_agree(self, question: Question, option: Answerable) -> bool:
         """Whether this answer is allowed.
 
         The whole question, and the rule that the answer grants, must have been on the screen.
         """
-        grants_rule = question.kind == "call" and option.key in _ALWAYS
-        if grants_rule and not self._layout(question, self.size.width).promise:
-            self._remark(_NOT_SEEN)
-            return False
-        if self._unread:
+        now = self._now
+        has_room = not option.grants_rule or self._layout(question).promise
+        if has_room and self._unread:
             self._read_on()
             return False
-        if grants_rule and self._nth not in self._rules_read:
-            self._remark(_NOT_SEEN)
+        if not has_room or (option.grants_rule and now.nth not in now.rules_read):
+            self._chat.remark(_NOT_SEEN)
             return False
-        return self._is_past(self._turned_at)
+        return self._is_past(now.turned_at)
 
     def _read_on(self) -> None:
         """Scroll to the first unread line."""
-        self._turned_at = self._clock()
-        self._move_to(self._read)
-        self._remark(UNREAD)
+        self._now.turned_at = self._chat.clock()
+        self._move_to(self._now.read)
+        self._chat.remark(UNREAD)
 
-    def _post_answer(self, question: Question, key: str, text: str = "") -> None:
-        from foldline.protocol import operations  # not needed on the first screen
+    def _answer(self, question: Question, option: Answerable, text: str = "") -> None:
+        from foldline.frontend.questions import operation_of
 
-        self.why.value = ""
-        answer: operations.Operation
-        if question.kind == "choice":
-            answer = operations.Choose(choice=question.id, key=key, text=text)
-        else:
-            answer = operations.Approve(
-                call_id=question.id,
-                answer=ANSWERS[key],
-                nth=self._nth,
-                why=text,
-            )
-        self.post_message(OperationWanted(answer))
+        self._now.reason = ""
+        operation = operation_of(question, option, text, self._now.nth)
+        self.post_message(OperationWanted(operation))
+
+    def _ask_line(self, question: Question, option: Answerable) -> None:
+        """Ask for the text of an answer in a dialog."""
+        from foldline.tui.lists.line import LineDialog  # not needed on the first screen
+
+        async def one_line(text: str) -> str:
+            return " ".join(text.split())
+
+        def answered(line: str | None) -> None:
+            if self._dialog is not dialog:
+                return  # the question is gone
+            self._dialog = None
+            if line is None:
+                self._now.reason = dialog.text
+            else:
+                self._answer(question, option, line)
+
+        note = WHY if question.kind == "call" else clean_line(option.label)
+        title = self._sentence(question)
+        dialog = LineDialog(title, note, one_line, text=self._now.reason)
+        dialog.cover_prompt()
+        self._dialog = dialog
+        self._chat.open_dialog(dialog, answered)
 
     def other_rule(self) -> None:
         """Select the next rule that "always" could grant."""
         if self._question is not None and self._question.promises:
-            self._nth = (self._nth + 1) % len(self._question.promises)
+            self._now.nth = (self._now.nth + 1) % len(self._question.promises)
             self._fit()
-
-    def keep_why(self) -> None:
-        """Close the field for the reason, but keep its text."""
-        self.why.close()
-        self.screen.set_focus(self)
-
-    def _ask_line(self, option: Answerable) -> None:
-        """Ask for text in the row of an answer.
-
-        The answer's label changes from "No, and say why" to "No:".
-        """
-        if option in self._offered:
-            self._marked = self._offered.index(option)
-        placeholder = _WHY if option.key == "n" else option.label.partition(", ")[2]
-        self.why.ask(placeholder, self.why.value, partial(self._written, option))
-        self._fit()
-
-    def _written(self, option: Answerable, line: str) -> None:
-        self.screen.set_focus(self)
-        if self._question is not None and self._takes_answers():
-            self._post_answer(self._question, option.key, " ".join(line.split()))
 
     def _takes_answers(self) -> bool:
         """Whether answers are accepted.
@@ -445,28 +269,25 @@ class QuestionDock(LinesWidget, can_focus=True):
         it.
         """
         if self._question is None or not self._question.opened_by_user:
-            return self._is_past(self._shown_at)
-        if self._read < 0:
-            self._remark(TOO_SOON)
+            return self._is_past(self._now.shown_at)
+        if self._now.read < 0:
+            self._chat.remark(TOO_SOON)
             self.refresh()
-        return self._read >= 0
+        return self._now.read >= 0
 
     def _is_past(self, moment: float) -> bool:
         """Whether a key pressed now can be meant for the current screen.
 
         The screen has not changed since `moment`. A key that is held down is rejected.
         """
-        now = self._clock()
+        now = self._chat.clock()
         if now - moment >= DEAF_SECONDS and now - self._refused_at >= _REPEAT_SECONDS:
             return True
         self._refused_at = now
-        self._remark(TOO_SOON)
+        self._chat.remark(TOO_SOON)
         return False
 
     # --- keys and mouse ---------------------------------------------------------------------------------
-
-    def focus_on_click(self) -> bool:
-        return not self.why.display
 
     def on_key(self, event: events.Key) -> None:
         if self._takes_key(event):
@@ -475,85 +296,73 @@ class QuestionDock(LinesWidget, can_focus=True):
 
     def _takes_key(self, event: events.Key) -> bool:
         question = self._question
-        if self.why.display:
-            if event.is_printable:  # typed right after the key that opened the field
-                self.why.post_message(events.Key(event.key, event.character))
-            return event.is_printable
-        if (
-            question is None or self.screen.focused is not self
-        ):  # typed right after other text
-            self._typed(event)
+        if question is None or self.screen.focused is not self:
+            # typed right after other text
+            self._chat.move_to_prompt(event)
             return True
-        options = self._layout(question, self.size.width).options
-        pressed = [_key(question, option) for option in options]
+        self._layout(question)  # the offered answers
+        now = self._now
+        numbers = [_number(question, option) for option in now.offered]
         match event.key:
-            case "enter" if self._marked >= 0:
-                self._take(options[self._marked])
+            case "enter" if now.marked >= 0:
+                self._take(now.offered[now.marked])
             case "enter" if question.asks_agreement and self._unread:
                 self._read_on()
-            case key if key in pressed:
-                self._marked = pressed.index(key)
-                self._take(options[self._marked])
+            case key if key in numbers:
+                now.marked = numbers.index(key)
+                self._take(now.offered[now.marked])
             case "up" | "down":
-                self._step(-1 if event.key == "up" else 1)
+                self._step(question, -1 if event.key == "up" else 1)
             case "left" | "right" if question.promises:
                 self.other_rule()
             case _ if event.is_printable:
-                self._typed(event)
+                self._chat.move_to_prompt(event)
             case _:
                 return False
         return True
 
     def on_paste(self, event: events.Paste) -> None:
-        if not self.why.display:
-            event.stop()
-            self._typed(event)
+        event.stop()
+        self._chat.move_to_prompt(event)
 
     def on_click(self, event: events.Click) -> None:
         """Give the answer that was clicked."""
         question = self._question
         if question is None:
             return
-        layout = self._layout(question, self.size.width)
-        lines_above = 1 + layout.rows + len(layout.where) + len(layout.promise)
-        at = event.screen_y - self.region.y - lines_above
+        layout = self._layout(question)
+        at = event.screen_y - self.region.y - 1 - layout.lines_above
         if 0 <= at < len(layout.answers):
-            self._marked = layout.first + at
-            self._take(layout.options[self._marked])
+            self._now.marked = layout.first + at
+            self._take(self._now.offered[self._now.marked])
             self.update()
 
     def on_mouse_scroll_down(self) -> None:
-        self._move_to(self._top + 1)
+        self._move_to(self._now.top + 1)
 
     def on_mouse_scroll_up(self) -> None:
-        self._move_to(self._top - 1)
+        self._move_to(self._now.top - 1)
 
-    def _step(self, step: int) -> None:
+    def _step(self, question: Question, step: int) -> None:
         """Scroll through the text first, then move the selection from answer to answer."""
-        question = self._question
-        assert question is not None, "keys are only taken for a question"
-        layout = self._layout(question, self.size.width)
-        total = len(self._body(question, self.size.width))
-        scrolls = self._top < total - layout.rows if step > 0 else self._marked <= 0
+        now = self._now
+        last_top = len(self._body(question)) - self._layout(question).rows
+        scrolls = now.top < last_top if step > 0 else now.marked <= 0
         if scrolls:
-            self._move_to(self._top + step)
+            self._move_to(now.top + step)
         else:
-            self._marked = min(self._marked + step, len(layout.options) - 1)
+            now.marked = min(now.marked + step, len(now.offered) - 1)
             self.update()
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         self._fit()  # the key hints may need another line
 
-    def on_descendant_blur(self) -> None:
-        self.why.close()
-        self._fit()
-
     def on_resize(self) -> None:
         self._fit()
 
     def _move_to(self, line: int) -> None:
-        self._top = max(line, 0)
+        self._now.top = max(line, 0)
         self.update()
 
     # --- reading ----------------------------------------------------------------------------------------
@@ -564,39 +373,33 @@ class QuestionDock(LinesWidget, can_focus=True):
         Lines that are drawn at full width count as read.
         """
         strips = super().render_lines(crop)
-        if (
-            self._question is not None
-            and self.screen.is_current
-            and not self._covered()
-        ):
+        is_covered = not self.screen.is_current or self._chat.covers_question
+        if self._question is not None and not is_covered:
             self._painted(self._question, crop)
         return strips
 
     def _painted(self, question: Question, crop: Region) -> None:
-        width = self.size.width
-        if crop.y > 1 or crop.x > 0 or crop.right != width:
+        if crop.y > 1 or crop.x > 0 or crop.right != self.size.width:
             return
-        rows, where, promise, *_ = self._layout(question, width)
-        if promise and 1 + rows + len(where) + len(promise) <= crop.bottom:
-            self._rules_read.add(self._nth)
-        bottom = self._top + min(rows, crop.bottom - 1)
-        if self._top <= max(self._read, 0) and bottom > self._read:
-            self._read = bottom
+        now = self._now
+        layout = self._layout(question)
+        if layout.promise and 1 + layout.lines_above <= crop.bottom:
+            now.rules_read.add(now.nth)
+        bottom = now.top + min(layout.rows, crop.bottom - 1)
+        if now.top <= max(now.read, 0) and bottom > now.read:
+            now.read = bottom
             self.call_after_refresh(self.update)  # the answers may be active now
 
     @property
     def _unread(self) -> bool:
         """Whether a part of the question has not been on the screen yet."""
-        return self._text is None or self._read < len(self._text)
+        text = self._now.text
+        return text is None or self._now.read < len(text)
 
     def _fit(self) -> None:
-        width = self.size.width
-        if self._question is not None and width:
-            rows, where, promise, answers, *_ = self._layout(self._question, width)
-            last = rows + len(where) + len(promise) + len(answers)
-            self.styles.height = last + 2
-            word = self._question.options[-1].label.partition(", ")[0]
-            self.why.styles.margin = (last, 2, 0, 7 + cell_len(word))
+        if self._question is not None and self.size.width:
+            layout = self._layout(self._question)
+            self.styles.height = layout.lines_above + len(layout.answers) + 2
         self.update()
 
     # --- drawing --------------------------------------------------------------------------------------
@@ -605,54 +408,41 @@ class QuestionDock(LinesWidget, can_focus=True):
         question = self._question
         if question is None:
             return []
-        frame_style = frame(self._is_active)
-        body = self._body(question, width)
-        rows, where, promise, answers, _, options = self._layout(question, width)
-        self._top = min(self._top, max(len(body) - rows, 0))
-        shown = body.lines(self._top, rows) or [[]]
+        look = frame(self.has_focus)
+        body = self._body(question)
+        layout = self._layout(question)
+        self._now.top = min(self._now.top, max(len(body) - layout.rows, 0))
+        shown = body.lines(self._now.top, layout.rows) or [[]]
+        inside = [[(" ", ""), *line] for line in (*shown, *layout.where)]
+        inside += [[(" ", ""), *line] for line in layout.promise]
         title: Spans = (("? ", "altered"), (self._sentence(question), "text bold"))
-        inside = (*shown, *where, *promise, *answers)
         return [
-            edge(
-                frame_style,
-                True,
-                title,
-                self._remark_spans(width),
-                width,
-            ),
-            *(sides(frame_style, [(" ", ""), *line], width) for line in inside),
-            edge(
-                frame_style,
-                False,
-                self._foot(question, options),
-                (),
-                width,
-            ),
+            edge(look, True, title, self._remarks(question, width), width),
+            *(sides(look, line, width) for line in (*inside, *layout.answers)),
+            edge(look, False, self._foot(question), (), width),
         ]
 
-    @property
-    def _is_active(self) -> bool:
-        return self.has_focus or self.why.display
-
-    def _body(self, question: Question, width: int) -> QuestionText:
-        """Return the question's text at this width.
+    def _body(self, question: Question) -> QuestionText:
+        """Return the question's text at the current width.
 
         If the width has changed, the text is read from its start again.
         """
-        if self._text is not None and width == self._width:
-            return self._text
+        now = self._now
+        width = self.size.width
+        if now.text is not None and width == now.width:
+            return now.text
         inside = max(width - 4, 8)
         head: list[Line] = []
         sentence = self._sentence(question)
         if cell_len(sentence) > width - 8:
             head += wrap_spans([(sentence, "text bold")], inside)
-        if question.outside and not self._has_room_for_reason(width):
-            head += wrap_spans([(_beyond(question), "altered")], inside)
-        self._text = QuestionText(question, inside, head)
-        self._width = width
-        self._read = -1
-        self._top = 0
-        return self._text
+        if question.outside and not self._has_room_for_reason(question, width):
+            head += wrap_spans([(reason_for_approval(question), "altered")], inside)
+        now.text = QuestionText(question, inside, head)
+        now.width = width
+        now.read = -1
+        now.top = 0
+        return now.text
 
     def _sentence(self, question: Question) -> str:
         """Return the question's title.
@@ -661,99 +451,76 @@ class QuestionDock(LinesWidget, can_focus=True):
         """
         return nothing_hidden(clean_line(question.sentence))
 
-    def _has_room_for_reason(self, width: int) -> bool:
-        """Whether the reason for approval fits into the frame.
+    def _has_room_for_reason(self, question: Question, width: int) -> bool:
+        """Whether the reason why each call needs approval fits into the frame."""
+        remarks = width_of(self._remarks(question))
+        return cell_len(self._sentence(question)) + remarks + 15 <= width
 
-        The reason says why each call needs approval.
+    def _remarks(self, question: Question, width: int = 0) -> Spans:
+        """Return the text at the right of the frame.
+
+        With `width`, the reason for the approval is left out if it does not fit.
         """
-        sentence = "" if self._question is None else self._sentence(self._question)
-        return cell_len(sentence) + width_of(self._remark_spans()) + 15 <= width
-
-    def _remark_spans(self, width: int = 0) -> Spans:
         remarks: list[Span] = []
-        question = self._question
-        if (
-            question is not None
-            and question.outside
-            and (not width or self._has_room_for_reason(width))
+        if question.outside and (
+            not width or self._has_room_for_reason(question, width)
         ):
-            remarks.append((_beyond(question), "altered"))
+            remarks.append((reason_for_approval(question), "altered"))
         if self._others:
             if remarks:
                 remarks.append((" · ", "muted"))
             remarks.append((f"1 of {self._others + 1} questions", "muted"))
         return tuple(remarks)
 
-    def _layout(self, question: Question, width: int) -> _Layout:
+    def _layout(self, question: Question) -> _Layout:
         """Divide the rows between text, rule and answers.
 
         If there is too little room, the rule is dropped first, then all answers but one, then lines of text.
         """
         inside = max(self._most - 2, 1)
-        total = len(self._body(question, width))
-        promise = self._promise(question, max(width - 4, 8))
-        most_lines = min(max(inside // 2, 2), inside - _TEXT_LINES)
-        if len(promise) > most_lines:
+        total = len(self._body(question))
+        promise = self._promise(question, max(self.size.width - 4, 8))
+        if len(promise) > min(max(inside // 2, 2), inside - _TEXT_LINES):
             promise = []
         options = question.options
-        if question.kind == "call" and not promise:
-            options = tuple(option for option in options if option.key not in _ALWAYS)
+        if not promise:
+            options = tuple(option for option in options if not option.grants_rule)
+        self._offer(options)
         free = inside - len(promise)
         count = max(min(len(options), free - min(total, _TEXT_LINES)), 1)
         rows = min(total, free - count)
         if total > rows:
             rows -= 1  # for the line numbers
         rows = max(rows, 1)
-        self._offer(options)
-        first = window_start(max(self._marked, 0), len(options), count)
-        answers: list[Line] = []
-        for at, option in enumerate(options[first : first + count], start=first):
-            number = f"{at + 1} of {len(options)}" if count < len(options) else ""
-            answers.append(
-                self._answer_row(
-                    question,
-                    option,
-                    at == self._marked,
-                    number,
-                    width - 4,
-                )
-            )
         where = [self._where(question, rows, total)] if total > rows else []
-        return _Layout(
-            rows,
-            where,
-            promise,
-            answers,
-            first,
-            options,
-        )
+        first = window_start(max(self._now.marked, 0), len(options), count)
+        answers = [
+            self._answer_row(question, at, is_part=count < len(options))
+            for at in range(first, first + count)
+        ]
+        return _Layout(rows, where, promise, answers, first)
 
     def _offer(self, options: Sequence[Answerable]) -> None:
         """Set the offered answers.
 
         The selected answer stays selected if it is still offered.
         """
-        marked = (
-            self._offered[self._marked]
-            if 0 <= self._marked < len(self._offered)
-            else None
-        )
+        now = self._now
+        marked = now.offered[now.marked] if 0 <= now.marked < len(now.offered) else None
         if marked in options:
-            self._marked = options.index(marked)
+            now.marked = options.index(marked)
         else:
-            self._marked = min(self._marked, len(options) - 1)
-        self._offered = options
+            now.marked = min(now.marked, len(options) - 1)
+        now.offered = options
 
     def _promise(self, question: Question, width: int) -> list[Line]:
         """Return the lines of the rule that "always" would grant."""
         if not question.promises:
             return []
-        spans: Line = [
-            ("always: ", "muted"),
-            (nothing_hidden(question.promises[self._nth]), "accent"),
-        ]
+        rule = nothing_hidden(question.promises[self._now.nth])
+        spans: Line = [("always: ", "muted"), (rule, "accent")]
         if len(question.promises) > 1:
-            key = "→" if self._is_active else key_of("other-rule")
+            key = "→" if self.has_focus else key_of("other-rule")
             spans += [(" · ", "muted"), *hint(key, ANOTHER_RULE, of_keys="muted")]
         return wrap_spans(spans, width)
 
@@ -762,77 +529,57 @@ class QuestionDock(LinesWidget, can_focus=True):
 
         For example `lines 1–9 of 40, ↓ to read all`.
         """
-        top = min(self._top, total - rows)
+        top = min(self._now.top, total - rows)
         where: Line = [(f"lines {top + 1}–{top + rows} of {total}", "altered")]
         if question.asks_agreement and self._unread:
             command = _COMMANDS["y"] if question.kind == "call" else "complete"
-            key = "↓" if self._is_active else key_of(command)
+            key = "↓" if self.has_focus else key_of(command)
             where += [(", ", "muted"), *hint(key, READ_ALL, "text")]
         return where
 
-    def _answer_row(
-        self,
-        question: Question,
-        option: Answerable,
-        marked: bool,
-        number: str,
-        width: int,
-    ) -> Line:
-        """Return the row of an answer with its key: `▶ 1 Allow once    Alt+Y`.
+    def _answer_row(self, question: Question, at: int, *, is_part: bool) -> Line:
+        """Return the row of an answer with its keys: `▶ 1 Allow once    Alt+Y`.
 
-        `number`, if given, is shown in place of the key at the right.
+        If not all answers have room (`is_part`), its number among them is shown instead of the second key.
         """
-        label = clean_line(option.label)
-        if option.asks == "line" and self.why.display:
-            label = f"{label.partition(', ')[0]}:"
+        options = self._now.offered
+        option = options[at]
+        right = f"{at + 1} of {len(options)}" if is_part else ""
+        if not right and question.kind == "call":
+            right = key_of(_COMMANDS[option.key])
+        label = f" {_number(question, option)} {option.label}"
+        item = Ranked(PickerItem(option.key, label, right=right))
         style = "muted" if option.agrees and self._unread else "text"
-        marked = marked and self._is_active
-        words = f"{'▶' if marked else ' '} {clean_line(_key(question, option))} {label}"
-        right: list[RowPiece] = []
-        command_key = key_of(_COMMANDS[option.key]) if question.kind == "call" else ""
-        if number:
-            right.append(piece(number, "muted"))
-        elif command_key:
-            right.append(piece(command_key, "muted", rank=1))
-        line = row([piece(words, style, cut="right")], right, width, margin=0)
-        return in_reverse(line) if marked and not self.why.display else line
+        is_marked = self.has_focus and at == self._now.marked
+        return choice_line(item, is_marked, None, self.size.width - 2, style)
 
-    def _foot(self, question: Question, options: Sequence[Answerable]) -> Spans:
+    def _foot(self, question: Question) -> Spans:
         """Return the key hints for the bottom border."""
-        if self.why.display:
-            enter = "declines it" if question.options[-1].key == "n" else "answers"
-            return key_words((("Enter", enter), ("Esc", "back")))
-        if not self._is_active:
+        if not self.has_focus:
             return key_words(((key_of("complete"), TO_ANSWER),))
-        agrees = (
-            question.asks_agreement
-            if self._marked < 0
-            else options[self._marked].agrees
-        )
+        now = self._now
+        agrees = question.asks_agreement
+        if now.marked >= 0:
+            agrees = now.offered[now.marked].agrees
         keys = ("Enter", SCROLLS) if agrees and self._unread else ("↑↓ Enter", "select")
         leaves = "declines" if question.kind == "call" else "leaves it undecided"
         return key_words((keys, ("Esc", leaves)))
 
 
-def _default_option(question: Question) -> int:
+def _default_option(question: Question | None) -> int:
     """Return the index of the option that is selected initially.
 
     Returns -1 if no option is.
     """
+    if question is None:
+        return -1
     is_one = question.kind == "call" or len(question.options) == 1
     return 0 if is_one or question.opened_by_user else -1
 
 
-def _key(question: Question, option: Answerable) -> str:
+def _number(question: Question, option: Answerable) -> str:
     """Return the number key of an answer.
 
     The key works while the dock has the focus.
     """
-    keys = list(ANSWERS)
-    if question.kind == "choice":
-        keys = [answer.key for answer in question.options]
-    return str(keys.index(option.key) + 1)
-
-
-def _beyond(question: Question) -> str:
-    return _BEYOND.get(question.name, OUTSIDE)
+    return str(question.numbers.index(option.key) + 1)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -40,13 +40,9 @@ from foldline.tui.look.status import (
 )
 from foldline.tui.look.textual_private import SessionScreen, mode_of
 from foldline.tui.messages import NOT_NOW, CommandInvoked, PromptSubmitted
-from foldline.tui.overlays import dialogs
 from foldline.tui.prompting.completion import CompletionList
 from foldline.tui.prompting.prompt import PromptBox
 from foldline.tui.transcript.panel import ReadingPane
-
-if TYPE_CHECKING:
-    from foldline.tui.base_app import BaseApp
 
 SIDEBAR_FROM = 100
 """Minimum width, in columns, for showing the sidebar."""
@@ -54,6 +50,9 @@ FRAME_FROM = 18
 """Minimum height, in rows, for showing the header and the hints."""
 REMARK_SECONDS = 4.0
 """How long feedback on a key press stays in the status row, in seconds."""
+
+if TYPE_CHECKING:
+    from foldline.tui.lists.line import LineDialog
 
 Clock = Callable[[], float]
 Result = TypeVar("Result")
@@ -105,13 +104,7 @@ class ChatScreen(SessionScreen[None]):
         self.welcome = Welcome()
         self.sidebar = Sidebar()
         self.completion = CompletionList()
-        self.dock = QuestionDock(
-            clock,
-            self.remark,
-            lambda: self.completion.open,
-            self._move_to_prompt,
-            self._edited,
-        )
+        self.dock = QuestionDock(self)
         self.prompt = PromptBox(self.completion, root, self.remark, self.run_command)
         self.meter = LineWidget("meter")
         self.status = LineWidget("status")
@@ -136,7 +129,6 @@ class ChatScreen(SessionScreen[None]):
             "decline": partial(self.dock.give, "n"),
             "escape": self.leaving.escape,
             "interrupt": self.leaving.interrupt,
-            "theme": self._change_theme,
             "help": self._open_help,
             "paste-picture": self.prompt.attacher.paste_picture,
             "search-prompts": self.prompt.search_earlier,
@@ -351,12 +343,22 @@ class ChatScreen(SessionScreen[None]):
             )  # otherwise the next keys would act on a hidden block
         self.post_message(PromptSubmitted(event.text))
 
-    @on(QuestionDock.WhyUnsent)
-    def _why_unsent(self, event: QuestionDock.WhyUnsent) -> None:
-        event.stop()
-        self.prompt.give_back(event.text)
+    @property
+    def covers_question(self) -> bool:
+        """Whether the list of completions is open, which may cover the question."""
+        return self.completion.open
 
-    def _move_to_prompt(self, event: events.Key | events.Paste) -> None:
+    def give_back(self, text: str) -> bool:
+        """Put text into the prompt, unless it has other text."""
+        return self.prompt.give_back(text)
+
+    def open_dialog(
+        self, dialog: "LineDialog[str]", answered: Callable[[str | None], None]
+    ) -> None:
+        """Open a dialog over this session, even if another session is shown."""
+        self.push_screen(dialog, answered)
+
+    def move_to_prompt(self, event: events.Key | events.Paste) -> None:
         """Pass text typed at a question to the prompt.
 
         Also focuses the prompt.
@@ -390,9 +392,6 @@ class ChatScreen(SessionScreen[None]):
     def _open_help(self) -> None:
         app_actions.open_help(self.app)
 
-    def _change_theme(self, name: str) -> None:
-        dialogs.change_theme(cast("BaseApp[Any]", self.app), name, self.remark)
-
     def _complete(self) -> None:
         """Complete the word, or go to the next part of the screen.
 
@@ -414,10 +413,11 @@ class ChatScreen(SessionScreen[None]):
         focused = next((at for at, panel in enumerate(panels) if panel.has_focus), -1)
         self.set_focus(panels[(focused + 1) % len(panels)])
 
-    def _edited(self, text: str) -> str | None:
+    def edited(self, text: str) -> str | None:
+        """Open text in the user's editor, and return the edited text."""
         return app_actions.edited(self.app, text, self.remark)
 
     def _edit_prompt(self) -> None:
-        text = self._edited(self.prompt.attachments.expand(self.prompt.editor.text))
+        text = self.edited(self.prompt.attachments.expand(self.prompt.editor.text))
         if text is not None:
             self.prompt.attacher.put(text)

@@ -13,7 +13,8 @@ from textual.message import Message
 from foldline.frontend.commands import key_of
 from foldline.frontend.state import ChatState
 from foldline.text.harmless import clean_line
-from foldline.tui.look.cells import Span, in_reverse, piece, row, wrap_spans
+from foldline.tui.lists.rows import PickerItem, Ranked, choice_line
+from foldline.tui.look.cells import Span, wrap_spans
 from foldline.tui.look.lines import Line, LinesWidget, filled, key_words
 
 PROMPTS: Final = (
@@ -131,11 +132,9 @@ class Welcome(LinesWidget, can_focus=True):
         return [replace(row, line=[("  ", ""), *row.line]) for row in rows]
 
     def _item(self, at: int, text: str, age: str, width: int) -> Line:
+        item = Ranked(PickerItem("", f" {text}", right=age))
         is_marked = self.has_focus and at == self._marked
-        title = piece(f"{'▶' if is_marked else ' '} {text}", cut="right")
-        right = [piece(age, "muted", rank=1)] if age else []
-        line = row([title], right, min(width, 72), margin=0)
-        return in_reverse(line) if is_marked else line
+        return choice_line(item, is_marked, None, min(width, 72))
 
     def _select(self, at: int) -> None:
         if at < len(PROMPTS):

@@ -38,7 +38,11 @@ class LineDialog(ListScreen[Value | None, None], Generic[Value]):
     Its result is the result of `work` with the text, or None if the user cancelled.
     """
 
-    DEFAULT_CSS = f"LineDialog > ListBox {{ width: {_WIDTH}; }}"
+    DEFAULT_CSS = f"""
+    LineDialog > ListBox {{ width: {_WIDTH}; }}
+    LineDialog.-over-prompt {{ align: center bottom; }}
+    LineDialog.-over-prompt > ListBox {{ width: 100%; margin: 0 0 2 0; }}
+    """
     KEYS = KEYS
     BINDINGS = bindings(KEYS, "list")
 
@@ -71,6 +75,16 @@ class LineDialog(ListScreen[Value | None, None], Generic[Value]):
         self._worker: Worker[None] | None = None
         self._message: Span = (f"✗ {fault}" if fault else "", "alert")
         self._field.value = text
+
+    @property
+    def text(self) -> str:
+        """The text in the field."""
+        return self._field.value
+
+    def cover_prompt(self) -> None:
+        """Show the dialog in place of the prompt, so that the question above stays readable."""
+        self.dims = False
+        self.add_class("-over-prompt")
 
     def height_wanted(self) -> int:
         return len(self._lines(min(_WIDTH, self.app.size.width))) + 3

@@ -5,7 +5,6 @@ Items are commands, themes, tool servers and others.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -19,15 +18,9 @@ from foldline.frontend.keymap import ScreenKey, moves, name_of, table
 from foldline.text.harmless import clean_line
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.lists.fuzzy import fit_words
+from foldline.tui.lists.rows import PickerItem, Ranked, choice_line
 from foldline.tui.lists.screen import PROMPT, Field, ListScreen
-from foldline.tui.look.cells import (
-    Span,
-    crop,
-    cut_right,
-    in_reverse,
-    width_of,
-    wrap_spans,
-)
+from foldline.tui.look.cells import wrap_spans
 from foldline.tui.look.lines import Line, boxed, filled
 
 SLICE: Final = 400
@@ -35,34 +28,6 @@ SLICE: Final = 400
 
 Ranking this many items takes a few milliseconds.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class PickerItem:
-    """An item of a picker.
-
-    The picker returns its `id`. The texts are untrusted.
-    """
-
-    id: str
-    label: str
-    note: str = ""
-    right: str = ""
-    """Text at the right end of the row, such as the keys with the same effect."""
-    detail: str = ""
-    """Text below the list while the item is selected.
-
-    By default, this is the note, if the row cuts it off.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """An item that matches the typed text."""
-
-    choice: PickerItem
-    letters: frozenset[int] = frozenset()
-    """Positions of the typed letters in the label."""
 
 
 def ranking(
@@ -125,34 +90,6 @@ KEYS: Final = table(
     ),
     title="Choose from a list",
 )
-
-
-def choice_line(ranked: Ranked, marked: bool, column: int, width: int) -> list[Span]:
-    """Return the line of an item: `▶Compact the context  /compact [focus]        F3`.
-
-    Typed letters are underlined.
-    """
-    choice = ranked.choice
-    right = clean_line(choice.right)
-    if cell_len(right) > width // 3:
-        right = ""
-    tail = cell_len(right) + 2 if right else 1
-    label = list(_label(cut_right(clean_line(choice.label), column), ranked.letters))
-    blanks = " " * (column - width_of(label))
-    note = cut_right(clean_line(choice.note), max(width - column - tail - 4, 0))
-    spans = [
-        ("▶" if marked else " ", "accent"),
-        *label,
-        (blanks + "  ", ""),
-        (note, "muted"),
-    ]
-    end = (f" {right} ", "muted") if right else (" ", "")
-    return [*crop(spans, width - tail), end]
-
-
-def _label(label: str, letters: frozenset[int]) -> Iterator[Span]:
-    for at, character in enumerate(label):
-        yield character, "accent underline" if at in letters else "text"
 
 
 class Picker(ListScreen[str | None, Ranked]):
@@ -391,8 +328,7 @@ class Picker(ListScreen[str | None, Ranked]):
         column = self._column(width)
         lines = []
         for at, row in enumerate(visible, start=self._first):
-            line = choice_line(row, at == self.at, column, width - 2)
-            lines.append(in_reverse(line) if at == self.at else line)
+            lines.append(choice_line(row, at == self.at, column, width - 2))
         return filled(lines or self._empty_lines(width), room)
 
     def hints(self) -> list[tuple[str, str]]:

@@ -189,7 +189,12 @@ def sides(frame_style: Frame, inside: list[Span], width: int) -> list[Span]:
 
 
 def boxed(
-    width: int, title: Spans, body: Iterable[Line], foot: Spans, aid: Spans = ()
+    width: int,
+    title: Spans,
+    body: Iterable[Line],
+    foot: Spans,
+    aid: Spans = (),
+    look: Frame = HEAVY,
 ) -> list[Line]:
     """Draw a box of `width` cells.
 
@@ -197,21 +202,9 @@ def boxed(
     bottom border. The lines of the body are cut or padded.
     """
     return [
-        edge(
-            HEAVY,
-            True,
-            title,
-            (),
-            width,
-        ),
-        *(sides(HEAVY, line, width) for line in body),
-        edge(
-            HEAVY,
-            False,
-            foot,
-            aid,
-            width,
-        ),
+        edge(look, True, title, (), width),
+        *(sides(look, line, width) for line in body),
+        edge(look, False, foot, aid, width),
     ]
 
 

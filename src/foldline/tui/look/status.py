@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 
-from foldline.frontend.commands import BY_ID, COMMANDS, QUIT_WITHIN, key_of
+from foldline.frontend.commands import BY_ID, COMMANDS, key_of
+from foldline.frontend.interrupt import QUIT_WITHIN
 from foldline.frontend.keymap import hint_words
 from foldline.frontend.state import (
     CacheEnds,

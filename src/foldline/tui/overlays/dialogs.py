@@ -4,70 +4,19 @@ Their screens are imported only when opened.
 """
 
 import asyncio
-import os
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from foldline.agent.extensions.mcp import ToolServers
     from foldline.frontend.runner import Runner
     from foldline.tui.base_app import BaseApp
-    from foldline.tui.lists.picker import Picker, PickerItem
     from foldline.tui.lists.screen import LeftOnce
     from foldline.tui.session_window import OpensScreens, SessionWindow
 
 Result = TypeVar("Result")
-Remark = Callable[[str], None]
 
-NO_THEME = "No theme named {name}. Available: {names}"
-THEME_SAVED = "Theme {name}, saved to {file}"
-THEME_NOT_SAVED = "Theme {name}, for this run only: {error}"
 CHOOSE_THEME = "Choose a theme"
-CHOOSE_STRATEGY = "Choose a strategy"
-
-
-def change_theme(app: "BaseApp[Any]", name: str, remark: Remark) -> None:
-    """Apply and save a theme.
-
-    Without a name, let the user pick a theme.
-    """
-    from foldline.tui.look.themes import own_themes
-
-    names = own_themes(app.themes)
-    faults = app.theme_faults()
-    if name in faults:
-        remark(faults[name])
-    elif name in names:
-        app.use_theme(name)
-        app.run_worker(_save_theme(name, app.theme_clash(name), remark), group="theme")
-    elif name:
-        remark(NO_THEME.format(name=name, names=", ".join(names)))
-    else:
-        pick_theme(
-            app, lambda picked: change_theme(app, picked, remark) if picked else None
-        )
-
-
-async def _save_theme(name: str, clash: str, remark: Remark) -> None:
-    from foldline.agent.settings.layers import config_file
-    from foldline.agent.settings.model_choice import changed_config
-    from foldline.history.paths import with_tilde
-    from foldline.protocol import FoldlineError
-
-    def save() -> None:
-        with changed_config(os.environ) as document:
-            document["theme"] = name
-
-    try:
-        await asyncio.to_thread(save)
-    except FoldlineError as failure:
-        remark(THEME_NOT_SAVED.format(name=name, error=failure))
-    else:
-        saved = THEME_SAVED.format(
-            name=name, file=with_tilde(str(config_file(os.environ)))
-        )
-        remark(f"{saved}. {clash}" if clash else saved)
 
 
 def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> None:
@@ -76,7 +25,8 @@ def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> Non
     The whole screen previews the theme that is selected in the list. `picked` is called with the chosen name,
     or None, after the previous theme has been restored.
     """
-    from foldline.tui.lists.picker import Picker, PickerItem
+    from foldline.tui.lists.picker import Picker
+    from foldline.tui.lists.rows import PickerItem
     from foldline.tui.look.themes import described
 
     before = app.theme
@@ -99,49 +49,35 @@ def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> Non
     app.push_screen(picker, back)
 
 
-def _choose(
-    chat: "SessionWindow",
-    title: str,
-    items: "Iterable[PickerItem]",
-    do: Callable[[str], None],
-    marked: str = "",
-) -> "Picker":
-    """Let the user choose an item.
+def choose_argument(chat: "SessionWindow", runner: "Runner", command: str) -> None:
+    """Let the user choose the argument of a command, and run the command with it.
 
-    `do` is called with the id of the chosen item.
+    The list keeps the notes up to date.
     """
+    from foldline.frontend.arguments import (
+        NONE_FOUND,
+        current_argument,
+        known_arguments,
+    )
+    from foldline.frontend.commands import BY_ID
     from foldline.tui.lists.picker import Picker
+    from foldline.tui.lists.rows import PickerItem
 
-    picker = Picker(title, items, marked=marked)
-    chat.push_screen(picker, lambda choice: do(choice) if choice else None)
-    return picker
+    def items() -> list[PickerItem]:
+        rows = known_arguments(command, runner.agent.state)
+        return [PickerItem(name, name, note) for name, note in rows]
 
+    def chosen(name: str | None) -> None:
+        if name:
+            chat.run_command(command, name)
 
-def switch_strategy(chat: "SessionWindow", runner: "Runner", name: str) -> None:
-    """Switch to another compaction strategy.
-
-    Without a name, let the user pick a strategy.
-    """
-    from foldline.compaction import strategy_name
-    from foldline.protocol.operations import SwitchStrategy
-    from foldline.tui.lists.picker import PickerItem
-    from foldline.tui.prompting.completion import arguments
-
-    if name:
-        runner.submit(SwitchStrategy(strategy=name))
+    if not items():
+        chat.remark(NONE_FOUND)
         return
-    items = (
-        PickerItem(row.label, row.label, row.note)
-        for row in arguments("strategy", "", chat.app)
-    )
-    current = strategy_name(runner.agent.state.compaction.strategy)
-    _choose(
-        chat,
-        CHOOSE_STRATEGY,
-        items,
-        partial(switch_strategy, chat, runner),
-        current,
-    )
+    marked = current_argument(command, runner.agent)
+    picker = Picker(BY_ID[command].title, items(), marked=marked)
+    chat.push_screen(picker, chosen)
+    picker.set_interval(REFRESH_SECONDS, lambda: picker.offer(items()))
 
 
 async def result_of(over: "OpensScreens", screen: "LeftOnce[Result]") -> Result | None:
@@ -171,7 +107,8 @@ async def confirmed(
         yes: label of the answer that confirms.
         note: describes the consequences.
     """
-    from foldline.tui.lists.picker import Picker, PickerItem
+    from foldline.tui.lists.picker import Picker
+    from foldline.tui.lists.rows import PickerItem
 
     answers = (PickerItem("no", "No"), PickerItem("yes", yes, note))
     return await result_of(over, Picker(question, answers)) == "yes"
@@ -186,7 +123,6 @@ NO_SERVER = (
     "No MCP server is configured: add [mcp.NAME] to config.toml (docs/extending.md)"
 )
 NO_SUCH_SERVER = "No MCP server named {name}. Available: {names}"
-SERVERS_TITLE = "MCP servers: {key} reconnects"
 CONNECTING = "Connecting to {name} …"
 RECONNECTED = "MCP server {name}: {state}"
 
@@ -197,33 +133,13 @@ def show_servers(chat: "SessionWindow", runner: "Runner", name: str) -> None:
     if servers is None:
         chat.remark(NO_SERVER)
         return
-    if not name:
-        _pick(chat, servers)
-        return
     names = [state.name for state in servers.states]
-    if name in names:
+    if not name:
+        choose_argument(chat, runner, "mcp")
+    elif name in names:
         _connect(chat, servers, name)
     else:
         chat.remark(NO_SUCH_SERVER.format(name=name, names=", ".join(names)))
-
-
-def _pick(chat: "SessionWindow", servers: "ToolServers") -> None:
-    """Let the user pick a server to reconnect.
-
-    The list keeps the servers' states up to date.
-    """
-    from foldline.frontend.keymap import name_of
-    from foldline.history.paths import with_tilde
-    from foldline.tui.lists.picker import KEYS, PickerItem
-
-    def choices() -> Iterator[PickerItem]:
-        for server in servers.states:
-            log = f", {with_tilde(str(server.log))}" if server.trouble else ""
-            yield PickerItem(server.name, server.name, f"{server}{log}")
-
-    title = SERVERS_TITLE.format(key=name_of(KEYS, "take"))
-    picker = _choose(chat, title, choices(), partial(_connect, chat, servers))
-    picker.set_interval(REFRESH_SECONDS, lambda: picker.offer(choices()))
 
 
 def _connect(chat: "SessionWindow", servers: "ToolServers", name: str) -> None:
@@ -232,31 +148,3 @@ def _connect(chat: "SessionWindow", servers: "ToolServers", name: str) -> None:
 
     chat.remark(CONNECTING.format(name=name))
     chat.report(reconnect(), f"mcp-{name}")
-
-
-# --- skills -----------------------------------------------------------------------------------------------
-
-NO_SKILLS = "No skills found for this folder: see docs/extending.md"
-CHOOSE_SKILL = "Load or unload a skill"
-
-
-def show_skills(chat: "SessionWindow", runner: "Runner", argument: str) -> None:
-    """Load or unload a skill.
-
-    Without a name, let the user choose a skill.
-    """
-    from foldline.agent.session.skill_loading import skill_rows
-    from foldline.protocol.operations import LoadSkill
-    from foldline.tui.lists.picker import PickerItem
-
-    if argument:
-        runner.submit(LoadSkill(asked=argument))
-        return
-    rows = [
-        PickerItem(name, name, note)
-        for name, note in skill_rows(runner.agent.state.tools)
-    ]
-    if rows:
-        _choose(chat, CHOOSE_SKILL, rows, partial(show_skills, chat, runner))
-    else:
-        chat.remark(NO_SKILLS)

@@ -11,7 +11,8 @@ from textual.widgets import Input
 from foldline.frontend.commands import CHAT, COMMANDS, ChatCommand, is_everywhere
 from foldline.frontend.keymap import ScreenKey
 from foldline.tui.keys.bindings import ActiveTable, active_tables
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 
 EVERYWHERE: Final = "on every screen"
 SLASH: Final = "slash command"

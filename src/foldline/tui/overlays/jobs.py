@@ -11,7 +11,8 @@ from foldline.protocol import FoldlineError, system_words
 from foldline.text.harmless import escaped_line
 from foldline.text.numbers import elapsed
 from foldline.tui.lists.page import TextScreen
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.overlays.dialogs import REFRESH_SECONDS, confirmed
 from foldline.tui.session_window import AgentRunner, SessionWindow
 

@@ -13,7 +13,8 @@ from foldline.frontend.commands import BY_ID, CHAT, COMMANDS, common_first
 from foldline.protocol import FoldlineError
 from foldline.text.harmless import clean_line
 from foldline.tui.keys.bindings import active_tables
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.overlays.help import HelpScreen
 from foldline.tui.prompting.completion import arguments
 

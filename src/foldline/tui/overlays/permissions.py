@@ -9,7 +9,8 @@ from foldline.past.approval_words import mode_words, rule_words
 from foldline.protocol import Approval, ApprovalMode, Rule, operations
 from foldline.protocol.entries import ApprovalScope
 from foldline.protocol.events import EntryAppended, Notice, SandboxKnown
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.overlays.dialogs import confirmed
 from foldline.tui.session_window import AgentRunner, SessionWindow
 

@@ -18,7 +18,8 @@ from foldline.text import numbers
 from foldline.text.harmless import clean_line
 from foldline.text.numbers import many
 from foldline.text.shorten import first_line
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.overlays.dialogs import result_of
 from foldline.tui.overlays.diff import DiffScreen
 from foldline.tui.session_window import AgentRunner, HasEditor, SessionWindow

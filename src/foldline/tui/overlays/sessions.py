@@ -14,17 +14,20 @@ from typing import Any, Final
 from textual import on
 from textual.widgets import Input
 
+from foldline.history import short_id, title_entry
 from foldline.history.lock import holder_of
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, Title
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.lists.line import LineDialog
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.look.cells import wrap_spans
 from foldline.tui.look.lines import Line
 from foldline.tui.overlays import sessions_view as view
 from foldline.tui.overlays.dialogs import confirmed, result_of
 from foldline.tui.overlays.sessions_list import (
     DEBOUNCE,
+    RENAMED,
     SCOPES,
     ListRow,
     Scope,
@@ -33,12 +36,10 @@ from foldline.tui.overlays.sessions_list import (
     SessionsState,
     archive_session,
     delete_session,
-    fork_session,
+    fork,
     import_session,
     list_rows,
-    normalize_title,
     read_listing,
-    rename_session,
     search_text,
 )
 
@@ -82,7 +83,7 @@ class SessionsScreen(Picker):
         here: Path | None,
         now: Callable[[], datetime],
         read: Callable[[SessionRow, int | None], Awaitable[None]],
-        retitle: Callable[[str], Awaitable[str]],
+        retitle: Callable[[Title], Awaitable[str]],
         query: str = "",
         open_files: Collection[Path] = (),
     ) -> None:
@@ -327,10 +328,8 @@ class SessionsScreen(Picker):
                 await self._open(row)
             case "fork":
                 until = None if row.hit is None else row.hit.index
-                fork = partial(
-                    fork_session, session.path, self._home, self._root, until
-                )
-                await self._create(session, fork)
+                copy = partial(fork, session.path, self._home, self._root, until)
+                await self._create(session, copy)
             case "import":
                 copy = partial(import_session, session, self._home, self._root)
                 await self._create(session, copy)
@@ -360,13 +359,17 @@ class SessionsScreen(Picker):
         self.list_again()
 
     async def _rename(self, session: SessionRow) -> None:
+        from foldline.frontend.session_files import rename_session
+
         async def rename(text: str) -> str:
-            title = normalize_title(text)
-            if not title:
+            title = title_entry(text)
+            if title is None:
                 return EMPTY_TITLE
             if session.path == self.state.here:
                 return await self._retitle(title)
-            return await asyncio.to_thread(rename_session, session.path, title)
+            renaming = rename_session(session.path, title)
+            renamed = await asyncio.to_thread(asyncio.run, renaming)
+            return RENAMED.format(name=short_id(renamed.id), title=title.title)
 
         title = NEW_TITLE.format(session=view.session_name(session))
         dialog = LineDialog(title, "", rename, text=session.title)

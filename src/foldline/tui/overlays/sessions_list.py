@@ -7,17 +7,14 @@ fails.
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from foldline.data import real_path
-from foldline.files import is_folder
 from foldline.formats.session_list import FoundSession
 from foldline.history import (
-    Folder,
     Session,
     SessionInfo,
     archive,
@@ -26,7 +23,7 @@ from foldline.history import (
     short_id,
     unarchive,
 )
-from foldline.history.paths import holds_home, write_new
+from foldline.history.paths import write_new
 from foldline.history.session_search import (
     SessionHit,
     SessionHits,
@@ -35,10 +32,9 @@ from foldline.history.session_search import (
     sessions_to_search,
 )
 from foldline.history.stored import without_gc
-from foldline.protocol import FoldlineError, Title
+from foldline.protocol import FoldlineError
 from foldline.text.numbers import many
 from foldline.text.search import Query, casefolded, parse_query
-from foldline.text.shorten import clip_cells
 
 Scope = Literal["here", "all", "archived", "others"]
 """Which sessions are listed.
@@ -137,13 +133,6 @@ class ListRow:
     hit: SessionHit | None = None
     more: int = 0
     """Number of hidden matches, shown in the session's last row."""
-
-    def same(self, other: "ListRow") -> bool:
-        """Whether both rows show the same session, or the same match in it."""
-        index, other_index = (
-            row.hit.index if row.hit is not None else None for row in (self, other)
-        )
-        return self.session.path == other.session.path and index == other_index
 
 
 HITS: Final = 2
@@ -287,29 +276,11 @@ def read_listing(scope: Scope, home: Path, root: Path) -> SessionListing:
         return SessionListing(failure=str(failure))
 
 
-_TITLE_CELLS: Final = 200
-"""Maximum width of a stored title, in cells."""
 RENAMED: Final = "Renamed {name} to “{title}”."
 RESTORED: Final = "Restored {name}."
 ARCHIVED: Final = "Archived {name}. The list of archived sessions can restore it."
 DELETED: Final = "Deleted {name}: {files}."
 NO_ENTRIES: Final = "{path} contains no messages to continue from."
-
-
-def normalize_title(text: str) -> str:
-    """Return a title as it is stored: a single line, which may be empty."""
-    return clip_cells(text, _TITLE_CELLS)
-
-
-def rename_session(path: Path, title: str) -> str:
-    """Change the title of a session, and return a message."""
-    session = Session.open(path)
-    try:
-        asyncio.run(session.append(Title(title=title), durable=True))
-        session.save_meta()
-    finally:
-        session.close()
-    return RENAMED.format(name=short_id(session.id), title=title)
 
 
 def archive_session(home: Path, row: SessionRow) -> str:
@@ -326,20 +297,6 @@ def delete_session(home: Path, row: SessionRow) -> str:
     """Delete a session, and return a message."""
     files = many(delete(home, row.path).files, "file")
     return DELETED.format(name=short_id(row.id), files=files)
-
-
-def fork_session(path: Path, home: Path, root: Path, until: int | None = None) -> Path:
-    """Copy a session up to the entry `until`.
-
-    The copy works in the session's folder. If this folder has moved, `root` is used to find it.
-
-    Returns:
-        The event file of the copy.
-    """
-    session = Session.open(path)
-    location = Folder(root).place(session.header)
-    folder = location.folder if location.tie is not None else session.cwd
-    return _save_copy(session.copy(home=home, cwd=folder, until=until))
 
 
 def export_session(
@@ -367,12 +324,12 @@ def export_session(
     from foldline.formats.subagents import originals_of, subagents_of
 
     word, _, following = argument.strip().partition(" ")
-    is_format = word in {*HANDED_OVER, *(known.name for known in WRITTEN)} or (
+    is_format = word in {*HANDED_OVER, *(form.name for form in WRITTEN)} or (
         following and word
     )
     out = following.strip() if is_format else word
     by_suffix = next(
-        (known.name for known in WRITTEN if out.endswith(known.suffix)), "markdown"
+        (form.name for form in WRITTEN if out.endswith(form.suffix)), "markdown"
     )
     form = export_format(word if is_format else by_suffix)
     session = Session.open(path)
@@ -394,29 +351,22 @@ def import_session(row: SessionRow, home: Path, root: Path) -> Path:
     The copy works in the session's folder, or in `root` if that folder does not exist on this machine.
     """
     from foldline.formats import read_foreign  # slow to import
-    from foldline.formats.subagents import keep_subagents
+    from foldline.frontend.session_files import event_file, import_copy
 
     foreign = read_foreign(row.path, row.agent)
     if not foreign.entries:
         raise FoldlineError(NO_ENTRIES, path=row.path)
-    folder = Path(foreign.header.cwd)
-    if not folder.is_absolute() or not is_folder(folder) or holds_home(folder):
-        folder = root
     session = Session.from_entries(
         foreign.header, foreign.entries, damage=foreign.damage
     )
-    path = _save_copy(
-        session.copy(home=home, cwd=folder, named=real_path(folder) != real_path(root))
+    return event_file(
+        asyncio.run(import_copy(session, foreign.children, root, home=home))
     )
-    keep_subagents(foreign.children, path, str(folder), session.mask)
-    return path
 
 
-def _save_copy(copying: Coroutine[Any, Any, Session]) -> Path:
-    copy = asyncio.run(copying)
-    try:
-        copy.save_meta()
-    finally:
-        copy.close()
-    assert copy.path is not None, "the copy has a file"
-    return copy.path
+def fork(path: Path, home: Path, root: Path, until: int | None = None) -> Path:
+    """Copy a session, and return the event file of the copy."""
+    from foldline.frontend.session_files import event_file, fork_session
+
+    session = Session.open(path)
+    return event_file(asyncio.run(fork_session(session, root, home=home, until=until)))

@@ -15,7 +15,7 @@ from foldline.text import numbers
 from foldline.text.harmless import clean_line
 from foldline.text.numbers import sized
 from foldline.text.search import Query, marks
-from foldline.tui.lists.picker import PickerItem, Ranked
+from foldline.tui.lists.rows import PickerItem, Ranked
 from foldline.tui.look.cells import Span, cut_left
 from foldline.tui.overlays.sessions_list import (
     ListRow,

@@ -22,7 +22,8 @@ from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
 from foldline.text.numbers import tokens
 from foldline.tui.lists.line import LineDialog
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.look.themes import own_themes
 from foldline.tui.overlays.dialogs import pick_theme
 from foldline.tui.prompting.completion import arguments
@@ -278,6 +279,28 @@ def open_settings(chat: "SessionWindow", runner: Runner, query: str) -> None:
     chat.push_screen(SettingsScreen(OwnSettings(chat, runner), query.strip()))
 
 
+def change_setting(chat: "SessionWindow", key: str, runner: Runner, text: str) -> None:
+    """Change a setting, and report the result. Without a value, let the user choose one."""
+    settings = OwnSettings(chat, runner)
+
+    async def keep(value: str) -> str:
+        saved = await settings.keep(key, value)
+        return CHANGED.format(setting=LABELS[key], value=value, saved=saved)
+
+    def change(value: str | None) -> None:
+        if value:
+            chat.report(keep(value), key)
+
+    if text.strip():
+        change(text.strip().lower())
+        return
+    try:
+        settings_by_key = {setting.key: setting for setting in settings.read()}
+        settings.choose(settings_by_key[key], change)
+    except FoldlineError as failure:
+        chat.remark(str(failure))
+
+
 _AT_ONCE: Final = (
     "theme",
     "model",
@@ -290,6 +313,8 @@ _AT_ONCE: Final = (
 """Prefixes of settings that take effect in the running session."""
 
 
+NO_THEME: Final = "No theme named {name}. Available: {names}"
+CHANGED: Final = "{setting}: {value}. {saved}"
 SAVED: Final = "Saved to {file}."
 REMOVED: Final = "Removed from {file}."
 SAVED_OVERRULED: Final = "Saved to {file}, but {origin} overrides it here."
@@ -357,8 +382,8 @@ class OwnSettings:
         Raises:
             FoldlineError: the value is invalid, or writing to disk failed.
         """
-        if key == "theme" and (fault := self._app.theme_faults().get(text or "")):
-            raise FoldlineError(fault)
+        if key == "theme" and text is not None:
+            self._use_theme(text)
         value = None if text is None else in_toml(key, text)
         self._now = await asyncio.to_thread(
             change,
@@ -400,6 +425,19 @@ class OwnSettings:
             picker = Picker(setting.label, choices, marked=setting.value)
             self._chat.push_screen(picker, chosen)
 
+    def _use_theme(self, name: str) -> None:
+        """Show a theme, even if the settings cannot be saved or are overridden.
+
+        Raises:
+            FoldlineError: the theme does not exist, or its file is invalid.
+        """
+        if fault := self._app.theme_faults().get(name):
+            raise FoldlineError(fault)
+        names = own_themes(self._app.themes)
+        if name not in names:
+            raise FoldlineError(NO_THEME, name=name, names=", ".join(names))
+        self._app.use_theme(name)
+
     def _apply(self, key: str) -> str:
         """Apply a changed setting to this session.
 
@@ -410,7 +448,7 @@ class OwnSettings:
         if key in ("theme", "theme_background"):
             self._app.use_theme(now.theme)
             self._app.paint_background(now.theme_background == "theme")
-            return ""
+            return self._app.theme_clash(now.theme)
         if key == "approvals.mode":
             return IN_NEW_SESSIONS
         if not key.startswith(_AT_ONCE):

@@ -10,7 +10,8 @@ from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
 from foldline.text import numbers
 from foldline.tui.lists.line import LineDialog
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.lists.screen import Field
 from foldline.tui.overlays.dialogs import result_of
 from foldline.tui.overlays.setup_servers import (

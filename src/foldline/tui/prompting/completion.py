@@ -16,6 +16,7 @@ from textual.app import App
 from textual.message import Message
 from textual.strip import Strip
 
+from foldline.frontend.arguments import known_arguments
 from foldline.frontend.commands import (
     BY_SLASH,
     COMMANDS,
@@ -28,14 +29,14 @@ from foldline.frontend.state import ChatState
 from foldline.text import numbers
 from foldline.text.harmless import clean, clean_line
 from foldline.tui.lists.fuzzy import INSIDE, fit
-from foldline.tui.look.cells import Span, crop, cut_left, cut_right, in_reverse
+from foldline.tui.lists.rows import PickerItem, Ranked, choice_line
+from foldline.tui.look.cells import Span, cut_left
 from foldline.tui.look.fields import Editor
 from foldline.tui.look.lines import (
     LIGHT,
     LinesWidget,
-    edge,
+    boxed,
     hints_in,
-    sides,
     window_start,
 )
 from foldline.tui.prompting.file_finder import MOST_FILES, FileFinder
@@ -155,45 +156,11 @@ def _agent_state(app: App[Any]) -> "AgentState | None":
 
 
 def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
-    """Return a (name, note) pair for each argument of a command."""
-    match command:
-        case "theme":
-            from foldline.tui.look.themes import described
+    if command == "theme":
+        from foldline.tui.look.themes import described
 
-            return described(getattr(app, "themes", ()))
-        case "strategy":
-            from foldline.compaction import BUILT_IN
-
-            return [
-                (name, _first_sentence(strategy.__doc__))
-                for name, strategy in BUILT_IN.items()
-            ]
-        case "model":
-            from foldline.llm.models import table
-
-            windows = (
-                (name, row.get("window")) for name, row in table().by_model.items()
-            )
-            return [
-                (name, f"window {numbers.short_tokens(size)}" if size else "")
-                for name, size in windows
-            ]
-        case "mcp" | "skill":
-            from foldline.agent.session.skill_loading import skill_rows
-
-            state = _agent_state(app)
-            if state is None:
-                return ()
-            if command == "skill":
-                return [*skill_rows(state.tools)]
-            servers = state.tools.servers
-            return (
-                []
-                if servers is None
-                else [(server.name, str(server)) for server in servers.states]
-            )
-        case _:
-            return ()
+        return described(getattr(app, "themes", ()))
+    return known_arguments(command, _agent_state(app))
 
 
 def resources(typed: str, app: App[Any]) -> tuple[Completion, ...]:
@@ -216,12 +183,6 @@ def resources(typed: str, app: App[Any]) -> tuple[Completion, ...]:
             )
     return tuple(
         completion for *_, completion in nsmallest(ROWS, ranked, key=itemgetter(0, 1))
-    )
-
-
-def _first_sentence(text: str | None) -> str:
-    return (
-        " ".join((text or "").replace("`", "").split()).partition(". ")[0].rstrip(".")
     )
 
 
@@ -273,29 +234,20 @@ def completion_lines(
     lines: list[list[Span]] = []
     for at, completion in enumerate(shown[first : first + ROWS], start=first):
         is_path = "/" in completion.label[1:] and " " not in completion.label
-        cut = cut_left if is_path else cut_right
-        label = cut(completion.label, column)
-        label += " " * (column - cell_len(label))
-        note = cut_right(completion.note, max(inside - column - 4, 0))
-        mark = "▶" if at == marked else " "
-        line = crop(
-            [(mark, "accent"), (label, "text"), ("  ", ""), (note, "muted")], inside
-        )
-        lines.append(sides(LIGHT, in_reverse(line) if at == marked else line, width))
-    count = (
-        ((f"{max(marked, 0) + 1} of {len(shown)}", "muted"),)
-        if len(shown) > ROWS
-        else ()
+        label = cut_left(completion.label, column) if is_path else completion.label
+        item = Ranked(PickerItem("", label, completion.note))
+        label_column = column if has_notes else None
+        lines.append(choice_line(item, at == marked, label_column, inside))
+    count = f"{max(marked, 0) + 1} of {len(shown)}" if len(shown) > ROWS else ""
+    keys = "Enter select" if marked >= 0 else "↓ choose one"
+    return boxed(
+        width,
+        ((title, "muted"),),
+        lines,
+        hints_in(f"{keys} · Esc close", "muted"),
+        ((count, "muted"),) if count else (),
+        LIGHT,
     )
-    keys = hints_in(
-        f"{'Enter select' if marked >= 0 else '↓ choose one'} · Esc close", "muted"
-    )
-    title_spans = ((title, "muted"),)
-    return [
-        edge(LIGHT, True, title_spans, (), width),
-        *lines,
-        edge(LIGHT, False, keys, count, width),
-    ]
 
 
 class CompletionList(LinesWidget):

@@ -12,7 +12,8 @@ from typing import Final
 
 from foldline.files import opened
 from foldline.protocol import BaseMessage, UserMessage
-from foldline.tui.lists.picker import Picker, PickerItem
+from foldline.tui.lists.picker import Picker
+from foldline.tui.lists.rows import PickerItem
 from foldline.tui.prompting.attachments import Attachments, detach_pictures
 from foldline.view.calls import command_of
 from foldline.view.outline import Entries, MessageOutline
