@@ -130,7 +130,7 @@ _LARGEST = 3
 def largest_items(projection: Projection) -> str:
     """Describe the largest items in the view."""
     items = sorted(projection.view, key=lambda item: item.tokens, reverse=True)
-    descriptions: list[str] = []
+    descriptions = []
     for item in items[:_LARGEST]:
         tokens = round(item.tokens * projection.meter.scale)
         descriptions.append(f"entry {item.index} ({kind_of(item)}, {tokens:,} tokens)")

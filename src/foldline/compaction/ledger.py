@@ -164,7 +164,7 @@ def _fill_placeholders(
 
     Earlier placeholders keep their lines if there is still enough room for the new placeholders.
     """
-    earlier: dict[int, BaseMessage] = {}
+    earlier = {}
     used = 0
     for at, message in enumerate(view):
         old_message = before.get(message.key)
@@ -190,7 +190,7 @@ def _fill_placeholders(
 def _pinned_lines(before: Messages, after: Messages) -> list[str]:
     """Return the pinned lines of the summaries that were replaced."""
     kept = {message.key for message in after}
-    lines: dict[LedgerLine, None] = {}
+    lines = {}
     for message in before:
         if is_summary(message) and message.key not in kept:
             _, pinned = ledger_of(unframed(message))

@@ -310,7 +310,7 @@ class Proposal:
 
     def _with_summaries(self, revise: Callable[[str], str]) -> tuple[BaseMessage, ...]:
         """Return the draft, with `revise` applied to each new summary."""
-        drafted: list[BaseMessage] = []
+        drafted = []
         for message in self.drafted:
             if message.index == NEW:
                 message = framed(revise(unframed(message)))
@@ -406,7 +406,7 @@ def shown(
     view: Sequence[ViewItem], originals: Mapping[int, BaseMessage], pins: frozenset[int]
 ) -> list[BaseMessage]:
     """Return the messages of a view, replacing pinned messages with their originals."""
-    messages: list[BaseMessage] = []
+    messages = []
     for item in view:
         message = item.message
         if item.index in pins:

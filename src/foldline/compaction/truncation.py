@@ -117,7 +117,7 @@ class TruncateTurns:
 
     async def compact(self, ctx: CompactionContext) -> Messages | None:
         excess = tokens_of(ctx.history) - self.target
-        dropped: set[Key] = set()
+        dropped = set()
         for group in _droppable(ctx):
             if excess <= 0:
                 break

@@ -103,7 +103,7 @@ class JsonObject(dict[str, Json]):
         """
         value = self.at(*path)
         items = value if isinstance(value, list) else [value]
-        pieces: list[JsonObject] = []
+        pieces = []
         for item in items:
             if item and isinstance(item, str):
                 pieces.append(JsonObject(type="text", text=item))
@@ -311,8 +311,8 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
 
     Also counts the lines that are incomplete or cannot be decoded.
     """
-    lines: list[JsonLine] = []
-    damaged: list[int] = []
+    lines = []
+    damaged = []
     position = 0
     for number, line in enumerate(data.split(b"\n"), start=1):
         content = line.strip(b"\0 \t\r")

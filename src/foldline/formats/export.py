@@ -281,7 +281,7 @@ def handed_view(original: Original) -> HandedView:
     if view and is_summary(view[0]) and view[0].text.strip():
         summary = view.pop(0)
     time = original.header.created_at
-    messages: list[tuple[datetime, BaseMessage]] = []
+    messages = []
     invalid = 0
     for message in view:
         time = message.at or time

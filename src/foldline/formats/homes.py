@@ -42,7 +42,7 @@ class AgentFolders:
 
     def files(self) -> Iterator[Path]:
         """Yield the session files, in no particular order."""
-        seen: set[Path] = set()
+        seen = set()
         for folder in self.folders():
             for pattern in self.patterns:
                 for path in folder.glob(pattern):

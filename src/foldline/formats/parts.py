@@ -174,7 +174,7 @@ def tool_call_parts(calls: Json, position: int) -> tuple[ToolCallPart, ...]:
 
     A call without an id gets an id that is derived from the answer's position.
     """
-    parts: list[ToolCallPart] = []
+    parts = []
     for number, call in enumerate(JsonObject(calls=calls).objects("calls")):
         call_id = call.text("id") or f"call_{position}_{number}"
         parts.append(

@@ -350,9 +350,9 @@ class _Flat:
     def of(cls, text: str) -> "_Flat":
         if "\\" not in text:
             return cls(text, text, [], [])
-        pieces: list[str] = []
-        starts: list[int] = []
-        shifts: list[int] = []
+        pieces = []
+        starts = []
+        shifts = []
         done = shift = 0
         for escape in _ESCAPED.finditer(text):
             sign = escape[1]
@@ -618,7 +618,7 @@ def _walked(
     if not isinstance(value, dict):
         return value
     opaque = _OPAQUE.get(value.get("type", "")) if on_arguments else None
-    walked: dict[Json, Json] = {}
+    walked = {}
     for key, item in value.items():
         if (
             not keeps_signatures
@@ -645,7 +645,7 @@ Such a field contains, for example, base64 or encrypted data.
 
 def _texts(original: Original) -> Iterator[str]:
     """Yield every string in a session, including those in its side files and subagents."""
-    texts: list[str] = []
+    texts = []
 
     def gather(text: str) -> str:
         texts.append(text)
@@ -676,7 +676,7 @@ def side_files(folder: Path | None) -> list[Path]:
     """
     if folder is None:
         return []
-    files: list[Path] = []
+    files = []
     for name in (CONTENTS, OUTPUTS):
         if (folder / name).is_symlink():
             continue
@@ -692,7 +692,7 @@ def _without_stale_digests(
     before: Sequence[Entry], after: Sequence[Entry]
 ) -> list[Entry]:
     """Remove the digests of all requests after the first changed message."""
-    entries: list[Entry] = []
+    entries = []
     is_changed = False
     for old, new in zip(before, after, strict=True):
         if isinstance(new, BaseMessage | Compaction):

@@ -197,7 +197,7 @@ class Transcript:
 
         The system prompt and summaries are excluded.
         """
-        messages: dict[int, BaseMessage] = {}
+        messages = {}
         for index in self.context():
             entry = self.entries[index]
             if isinstance(entry, BaseMessage):
@@ -240,7 +240,7 @@ class Transcript:
         """
         chosen = set(indices)
         in_view = {item.index for item in self.projection.view}
-        grouped_indices: list[int] = []
+        grouped_indices = []
         for index in dict.fromkeys(indices):
             caller, *results = self.projection.group(index)
             if index != caller or not (index in in_view or self._says_something(index)):
@@ -476,7 +476,7 @@ class Transcript:
         Args:
             silent: prefixes of the types of records that are never sent to the model.
         """
-        unknown: list[str] = []
+        unknown = []
         for entry in self.in_order():
             if isinstance(entry, Unknown):
                 kind = entry.type.partition(".")[2]

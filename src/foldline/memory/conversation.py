@@ -48,7 +48,7 @@ The label is then indented, so that quoted output cannot pass for the user's wor
 
 def serialise(messages: Iterable[BaseMessage]) -> str:
     """Return the messages as text, with a labelled block for each part."""
-    blocks: list[str] = []
+    blocks = []
     for message in messages:
         for label, text in _parts(message):
             if text.strip():

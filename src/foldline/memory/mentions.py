@@ -99,7 +99,7 @@ class MentionFinder:
         """The commands in these lines that have an effect, by call id."""
         self._newest_call: dict[tuple[str, ...], str] = {}
         """Id of the last call that ran these commands."""
-        spoken: list[str] = []
+        spoken = []
         listed: tuple[str, ...] = ()
         for message in messages:
             spoken.append(_spoken_text(message))

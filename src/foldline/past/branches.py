@@ -54,7 +54,7 @@ class Branches:
 
     def current_turns(self) -> set[BranchTurn]:
         """Return the turns that lead to the current view."""
-        turns: set[BranchTurn] = set()
+        turns = set()
         turn: BranchTurn | None = self.now
         while turn is not None:
             turns.add(turn)

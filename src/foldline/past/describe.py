@@ -255,7 +255,7 @@ def summary_words(projection: Projection, item: ViewItem) -> str:
     if len(ranges) > 3:
         ranges = [ranges[0], "…", ranges[-1]]
     names = [*map(str, inputs), *ranges]
-    parts: list[str] = []
+    parts = []
     if names:
         *others, last = names
         parts.append(f"of {', '.join(others)} and {last}" if others else f"of {last}")

@@ -265,7 +265,7 @@ def entry_text(entry: Entry, *, without_calls: Collection[str] = ()) -> str | No
     """
     match entry:
         case AssistantMessage():
-            texts: list[str] = []
+            texts = []
             if entry.thinking:
                 texts.append(f"[thinking]\n{entry.thinking}")
             if entry.text:
@@ -327,7 +327,7 @@ def difference(before: Sequence[ViewItem], after: Sequence[ViewItem]) -> list[It
     """
     positions = {item.key: position for position, item in enumerate(before)}
     kept = {item.key for item in after}
-    pairs: list[ItemPair] = []
+    pairs = []
     done = 0
     for item in after:
         position = positions.get(item.key)

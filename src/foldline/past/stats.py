@@ -100,7 +100,7 @@ def stats_of(entries: Iterable[Entry]) -> Stats:
     a model or states its usage counts as a request. If no answer does, every answer counts.
     """
     stats = Stats()
-    answers: list[AssistantMessage] = []
+    answers = []
     for entry in entries:
         stats.entries += 1
         stats.kinds[entry.type] = stats.kinds.get(entry.type, 0) + 1

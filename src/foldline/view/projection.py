@@ -312,7 +312,7 @@ class Projection(ViewState):
 
     def _reverted_since(self, index: int) -> list[Key]:
         """Return the keys of entries that a rewind to `index` reverts."""
-        keys: list[Key] = []
+        keys = []
         for later in self._indices[bisect_right(self._indices, index) :]:
             fate = self._fates.get(later)
             if fate is not None and fate.kind != "reverted":

@@ -67,7 +67,7 @@ def undone_markers(undos: Sequence[Undo], markers: Sequence[ViewMarker]) -> set[
     newest_first: list[Undo | Revert] = sorted(
         (*undos, *jumps), key=lambda entry: entry.index, reverse=True
     )
-    targets: set[int] = set()
+    targets = set()
     moment: int | None = None
     for entry in newest_first:
         if entry.index in targets or (moment is not None and entry.index > moment):
@@ -103,7 +103,7 @@ def markers_in_force(
     The newest markers are examined first, because an active rewind cancels everything after its target,
     including other rewinds.
     """
-    in_force: list[ViewMarker] = []
+    in_force = []
     back_to: int | None = None
     for marker in reversed(markers):
         if marker.index in undone or (back_to is not None and marker.index > back_to):
@@ -234,7 +234,7 @@ def items_before(
     if isinstance(marker, Edit):
         return before  # an edit removes few items, so the others need not be examined
     kept = set(map(id, after))
-    items: list[_ItemBefore] = []
+    items = []
     for item in before:
         can_be_made_again = id(item) not in kept and _is_unaltered(item)
         items.append(item.outline if can_be_made_again else item)
@@ -546,7 +546,7 @@ class ViewState:
         self, compaction: CompactionOutline, head_keys: Set[Key]
     ) -> list[ViewItem]:
         replacements = {(piece.ref, piece.nth): piece for piece in compaction.replaced}
-        tail: list[ViewItem] = []
+        tail = []
         for item in self._items_from(compaction.first_kept_index):
             if item.key in head_keys or item.is_preamble or item.written:
                 continue
@@ -639,7 +639,7 @@ class ViewState:
     def _positions(self, indices: Iterable[int]) -> list[int]:
         """Return the positions of these entries in the view, in descending order."""
         missing = {index for index in indices if self._is_in_view(index)}
-        positions: list[int] = []
+        positions = []
         view = self.view
         for position in range(len(view) - 1, -1, -1):
             if not missing:

@@ -131,7 +131,7 @@ def read_usage(
     """
     if not reported:
         return UsageReading(0, known, "missing")
-    explanations: list[tuple[int, float, UsageReading]] = []
+    explanations = []
     for habits in (known,) if expected.doubted else _ALL_HABITS:
         if expected.anchored and habits.tools != known.tools:
             continue

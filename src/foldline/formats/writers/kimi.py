@@ -36,7 +36,7 @@ def write_kimi(view: HandedView) -> Exported:
     )
     title = view.title or first_text(first_line(prompt.text) for prompt in prompts)
     title = " ".join(title.split())[:80]
-    side_files: dict[str, bytes] = {}
+    side_files = {}
     if title:
         state = {"version": 1, "custom_title": title}
         side_files["state.json"] = record_line(state)

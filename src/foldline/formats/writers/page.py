@@ -281,7 +281,7 @@ class _PageEntries:
 
     def _answer(self, answer: AssistantMessage) -> Iterator[PageEntry]:
         blocks: list[Block] = [*_pieces(answer)]
-        calls: list[PageEntry] = []
+        calls = []
         for call in answer.calls:
             waiting = self._results.get(call.call_id, [])
             result = next(

@@ -202,7 +202,7 @@ def _read_messages(
     system = "\n".join(filter(None, texts))
     if system:
         log.add(SystemMessage(parts=text_parts(system)))
-    hidden: set[int] = set()
+    hidden = set()
     for place, message in enumerate(messages):
         at = (
             _time(message, "timestamp")
@@ -214,7 +214,7 @@ def _read_messages(
         if place in truncated or _is_hidden(message):
             hidden |= indices
         if place + 1 == compacted:
-            context: list[BaseMessage] = []
+            context = []
             for new in compaction.objects("messages"):
                 context += [
                     entry
@@ -243,8 +243,8 @@ def _entries(message: JsonObject, log: Transcript) -> Sequence[Entry]:
         case "assistant":
             return [_answer(message, log)]
         case "user":
-            results: list[Entry] = []
-            others: list[JsonObject] = []
+            results = []
+            others = []
             for block in blocks:
                 result = _result_in(block)
                 if result is None:

@@ -99,7 +99,7 @@ def _session(
     reader = _ClaudeCodeReader(unique, children)
     reader.read_all(branches)
     records = [line.record for line in unique]
-    notes: list[str] = []
+    notes = []
     origin = first_value(records, "forkedFrom", "sessionId")
     if origin:
         notes.append(FORKED.format(origin=origin))
@@ -127,8 +127,8 @@ def _without_copies(lines: Sequence[JsonLine]) -> list[JsonLine]:
 
     Some versions append the history to the file again.
     """
-    seen: set[str] = set()
-    unique: list[JsonLine] = []
+    seen = set()
+    unique = []
     for line in lines:
         uuid = uuid_of(line)
         if not uuid or uuid not in seen:

@@ -384,8 +384,8 @@ def carried_over(log: Transcript, summary: str) -> NewContext:
 
     It consists of the instructions before the first prompt, and the newest prompts up to a token limit.
     """
-    opening: list[int | BaseMessage] = []
-    prompts: list[int | BaseMessage] = []
+    opening = []
+    prompts = []
     all_prompts = [index for index, entry in log.entries.items() if is_typed(entry)]
     first_prompt = min(all_prompts, default=math.inf)
     room = _PROMPT_TOKENS

@@ -115,7 +115,7 @@ def with_beginning(
     if header is None:
         return lines, []
     notes: list[str] = []
-    pieces: list[list[JsonLine]] = []
+    pieces = []
     files = [path]
     first: JsonLine | None = header
     while first:
@@ -236,8 +236,8 @@ def subagent_calls(rows: Iterable[RolloutRow]) -> dict[str, str]:
 
     Each version of Codex uses different rows for this.
     """
-    started: dict[str, str] = {}
-    spawns: set[str] = set()
+    started = {}
+    spawns = set()
     for row in rows:
         payload = row.completed or row.payload
         call_id = payload.text("call_id")

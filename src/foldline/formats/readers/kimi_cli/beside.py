@@ -40,7 +40,7 @@ def _folders_by_digest(path: Path) -> Names:
 
     kimi-cli uses these digests as names of session folders.
     """
-    folders: Names = {}
+    folders = {}
     for record in object_in(path).objects("work_dirs"):
         folder = record.text("path")
         digest = md5(folder.encode(), usedforsecurity=False)

@@ -178,7 +178,7 @@ def _child_files(path: Path) -> dict[str, Path]:
     They are in folders below the session's folder or, in Kimi Code, next to the main agent's folder. For
     older sessions, they are next to the session's file.
     """
-    files: dict[str, Path] = {}
+    files = {}
     folder = path.parents[1] if is_of_main_agent(path) else path.parent / "subagents"
     if path.name in _NAMES:
         for file in (*folder.glob("*/wire.jsonl"), *folder.glob("*/context.jsonl")):
@@ -209,7 +209,7 @@ def rotations(path: Path) -> list[Path]:
     pattern = re.compile(
         re.escape(path.stem) + r"_([0-9]{1,9})" + re.escape(path.suffix)
     )
-    numbered: list[tuple[int, Path]] = []
+    numbered = []
     for file in path.parent.iterdir():
         match = pattern.fullmatch(file.name)
         if match and is_file(file):
@@ -243,7 +243,7 @@ class _ContextReader:
         # A subagent's file is recognised by its path. Its prompts were written by another agent.
         name = path.stem.rpartition("_")[0]
         self._by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
-        earlier: dict[str, list[JsonLine]] = {}
+        earlier = {}
         for file in rotations(path):
             state = self._earlier(file)
             if state is not None:

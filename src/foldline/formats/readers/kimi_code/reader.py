@@ -295,8 +295,8 @@ class KimiCodeReader:
         summary = record.first("contextSummary", "summary")
         if not summary:
             summary = text_in(self.log.parts(record.at("summary", "content")))
-        ahead: list[int] = []
-        kept: list[int] = []
+        ahead = []
+        kept = []
         if isinstance(record.get("keptUserMessageCount"), int):
             ahead = self._kept_prompts(record)
         else:
@@ -365,7 +365,7 @@ class KimiCodeReader:
         group = self.log.projection.group
         end = group(scope.end)[0]
         cut = context.index(end) if end in context else len(context)
-        ahead: list[int] = []
+        ahead = []
         for message in context[:cut]:
             is_summary = isinstance(self.log.entries[message], Compaction)
             is_inside = scope.start <= group(message)[0] < scope.end
@@ -419,8 +419,8 @@ def _call_id(line: JsonLine, event: str) -> str:
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
     """Return each step's events, by the position of the first event."""
-    steps: dict[int, list[JsonLine]] = {}
-    step: list[JsonLine] = []
+    steps = {}
+    step = []
     for line in lines:
         record = line.record
         event = record.text("event", "type") if record.kind == _EVENT else ""

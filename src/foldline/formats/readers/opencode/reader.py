@@ -111,7 +111,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: the file is not a complete JSON document, or is not an opencode session.
     """
-    notes: list[str] = []
+    notes = []
     document = parse_object(data)
     if document is None:
         document = parse_object(data.decode(errors="replace").encode())
@@ -166,7 +166,7 @@ def _from_store(
     session_id = document.text("info", "id")
     lineage = (*ancestors, session_id)
     tasks = _tasks(document)
-    children: list[ForeignChild] = []
+    children = []
     for session in stored:
         if session_id and session.parent == session_id and session.id not in lineage:
             task = tasks.get(session.id, JsonObject())
@@ -183,7 +183,7 @@ def _from_store(
 
 def _tasks(document: JsonObject) -> dict[str, JsonObject]:
     """Return the calls that started subagents, by the subagents' session ids."""
-    tasks: dict[str, JsonObject] = {}
+    tasks = {}
     for message in document.objects("messages"):
         for part in message.objects("parts"):
             session_id = part.object("state", "metadata").first(

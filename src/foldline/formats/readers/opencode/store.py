@@ -63,7 +63,7 @@ def exported(stored: StoredSession) -> JsonObject:
 def exported_files(info: JsonObject, path: Path) -> JsonObject:
     store = path.parent.parent.parent
     session = info.text("id")
-    messages: list[Json] = []
+    messages = []
     for message in _objects(store / _MESSAGES / session):
         parts = _objects(store / _PARTS / message.text("id"))
         messages.append({"info": message, "parts": parts})
@@ -153,7 +153,7 @@ def exported_rows(path: Path, session: str) -> JsonObject:
     if not infos:
         raise FoldlineError(f"{path} has no session {session!r}.")
     parts_of = grouped((row.text("message_id"), _data(row)) for row in parts)
-    documents: list[Json] = []
+    documents = []
     for row in messages:
         info = JsonObject(_data(row), sessionID=session)
         documents.append({"info": info, "parts": parts_of.get(row.text("id"), [])})

@@ -103,7 +103,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     header = next(filter(_is_header, headers), None)
     if header is None:
         header = headers[0] if headers else JsonObject()
-    notes: list[str] = []
+    notes = []
     if not _is_header(header):
         notes.append(HEADER_DAMAGED)
     body = [line for line in lines if line.record.kind != "session"]
@@ -143,7 +143,7 @@ def _parents(body: Sequence[JsonLine], notes: list[str]) -> dict[int, int | None
     """
     ids = ((line.record.get("id"), place) for place, line in enumerate(body))
     places = {identity: place for identity, place in ids if isinstance(identity, str)}
-    parents: dict[int, int | None] = {}
+    parents = {}
     before: int | None = None
     gaps = 0
     for place in sorted(places.values()):
@@ -411,7 +411,7 @@ def _touch(
 
 def _tools_notice(message: JsonObject) -> NoticeRecord | None:
     """Return a notice about the tools that a system message adds and removes, if any."""
-    sentences: list[str] = []
+    sentences = []
     for field, subject in (
         ("toolsAdded", "Tools added"),
         ("toolsRemoved", "Tools removed"),

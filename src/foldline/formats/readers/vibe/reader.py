@@ -195,7 +195,7 @@ class _VibeReader:
         In this list, an answer's calls follow the answer.
         """
         parts: Sequence[Part] = ()
-        calls: list[JsonObject] = []
+        calls = []
         for item in shown:
             if item.kind == "effect":
                 calls.append(item)
@@ -226,7 +226,7 @@ class _VibeReader:
         """Add an answer, and convert its effects to calls and results."""
         if not parts and not effects:
             return
-        calls: list[Part] = []
+        calls = []
         for effect in effects:
             name = effect.text("detail", "toolName").rpartition(".")[2]
             calls.append(
@@ -245,7 +245,7 @@ class _VibeReader:
     def _compact(self, prompts: Iterable[JsonObject], summary: JsonObject) -> None:
         """Add the last compaction. The prompts it kept precede the summary."""
         history = self.log.known_messages()
-        ahead: list[int] = []
+        ahead = []
         for prompt in prompts:
             for message in self._messages(prompt):
                 index = history.take(message)
