@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from foldline.memory.ledger import Ledger, LedgerGroup, keys_in
-from foldline.memory.ledger_lines import LedgerLine, ledger_items
+from foldline.memory.ledger_lines import ledger_items
 from foldline.protocol import NEW, BaseMessage, Clear, Edit, Revert
 from foldline.text.harmless import clean
 from foldline.view.items import (

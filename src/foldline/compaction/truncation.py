@@ -22,7 +22,7 @@ from foldline.view.cut import (
     seen_up_to,
     unseen_from,
 )
-from foldline.view.items import Key, Messages, is_preamble
+from foldline.view.items import Messages, is_preamble
 from foldline.view.tokens import message_tokens
 
 from .strategy import CompactionContext, tokens_of

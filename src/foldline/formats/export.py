@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from foldline.history import typed_path
 from foldline.history.paths import check_new
@@ -41,22 +41,22 @@ from foldline.view.state import unmarked
 
 from .base import parse_object
 
-HANDED_OVER: Final = ("claude-code", "codex", "pi", "kimi-cli", "copilot", "opencode")
+HANDED_OVER = ("claude-code", "codex", "pi", "kimi-cli", "copilot", "opencode")
 """Agents to which sessions can be handed over.
 
 Their names are not export formats.
 """
-NO_SUCH_FORMAT: Final = "There is no export format {name!r}. Available: {formats}."
-USE_HANDOFF: Final = (
+NO_SUCH_FORMAT = "There is no export format {name!r}. Available: {formats}."
+USE_HANDOFF = (
     "{agent} is not an export format. Use `foldline handoff --to {agent}` instead."
 )
-CHILDREN_LEFT_OUT: Final = (
+CHILDREN_LEFT_OUT = (
     "Left out: the steps of {subagents}. Their answers are in the tool results."
 )
-OWN_PROMPT: Final = (
+OWN_PROMPT = (
     "Left out: the system prompt and the instructions, because {agent} uses its own."
 )
-INVALID_ARGUMENTS: Final = (
+INVALID_ARGUMENTS = (
     "The arguments of {calls} are not a JSON object and were replaced by an empty one."
 )
 
@@ -227,7 +227,7 @@ def _files_of(projection: Projection) -> CompactionDetails:
     return compactions[-1].details if compactions else CompactionDetails()
 
 
-PROVIDER: Final = "unknown"
+PROVIDER = "unknown"
 """The provider named in sessions that are written for other agents.
 
 The agents choose their own provider when they open a session.
@@ -309,7 +309,7 @@ def _handed(item: ViewItem, projection: Projection) -> BaseMessage:
     return message.model_copy(update={"parts": parts})
 
 
-_LEVELS: Final = 8
+_LEVELS = 8
 """Number of nesting levels to leave free around a call's arguments.
 
 No record adds this many levels.

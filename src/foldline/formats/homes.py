@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from foldline.data import matches_id
 from foldline.protocol import FoldlineError
@@ -115,7 +115,7 @@ class AgentFolders:
         return sorted(path for path in packed if not path.with_suffix("").is_file())
 
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
 
 def _home(variable: str, *usual: str) -> list[Path]:
@@ -157,7 +157,7 @@ def _folders(agent: Format) -> list[Path]:
             return [home / below for home in _home(variable, usual)]
 
 
-_ONE_FOLDER: Final[dict[Format, tuple[str, str, str]]] = {
+_ONE_FOLDER: dict[Format, tuple[str, str, str]] = {
     "copilot": ("COPILOT_HOME", ".copilot", "session-state"),
     "gemini-cli": ("GEMINI_CLI_HOME", "", ".gemini/tmp"),
     "mistral-vibe": ("VIBE_HOME", ".vibe", "logs/session/unified"),
@@ -201,7 +201,7 @@ def _is_kimi_session(path: Path) -> bool:
     return part is None or not path.with_name(part[1] + path.suffix).is_file()
 
 
-AGENT_FOLDERS: Final = (
+AGENT_FOLDERS = (
     AgentFolders("claude-code", ("*/*.jsonl",)),
     AgentFolders(
         "codex",
@@ -232,7 +232,7 @@ AGENT_FOLDERS: Final = (
     AgentFolders("mistral-vibe", ("*/CURRENT",)),
 )
 
-AGENTS: Final[tuple[str, ...]] = tuple(folders.agent for folders in AGENT_FOLDERS)
+AGENTS: tuple[str, ...] = tuple(folders.agent for folders in AGENT_FOLDERS)
 
 
 def folders_of(agent: str) -> AgentFolders | None:

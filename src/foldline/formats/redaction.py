@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from foldline.history.contents import CONTENTS, OUTPUTS
@@ -58,9 +58,9 @@ class Detector:
     """
 
 
-_DIGIT: Final = re.compile(r"\d")
-_SIGNS: Final = frozenset("!@#$%^&*+=?~")
-_WITHOUT_MEANING: Final = re.compile(
+_DIGIT = re.compile(r"\d")
+_SIGNS = frozenset("!@#$%^&*+=?~")
+_WITHOUT_MEANING = re.compile(
     r"(?i)x{4,}|\*{3,}|\.{3}|…|<|>|\$\{?\w|%\(|\{\{|redacted|example|placeholder|change.?me|dummy"
     r"|your[-_ ]|\s"
 )
@@ -124,7 +124,7 @@ def _accepts(kind: str, valid: Callable[[str], bool] | None) -> Callable[[str], 
     return _is_no_placeholder if kind == "password-in-url" else _DIGIT.search
 
 
-_PLUGINS: Final = (
+_PLUGINS = (
     ("artifactory", "ArtifactoryDetector", "artifactory", ("akc", "ap"), 0, r"A[KP][A-F\d][a-zA-Z0-9]{8}"),
     ("aws", "AWSKeyDetector", "aws-access-key", ("akia", "asia", "abia", "acca", "a3t", "aws"), 1, None),
     ("azure_storage_key", "AzureStorageKeyDetector", "azure-storage-key", ("accountkey=",), 0, None),
@@ -155,7 +155,7 @@ _PLUGINS: Final = (
 They are followed by the detector's `kind`, `hints`, `group` and `gate`.
 """
 
-_OURS: Final = (
+_OURS = (
     Detector("api-key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"), ("sk-",), accepts=_DIGIT.search),
     Detector("api-key", re.compile(r"\b(?:gsk_|xai-|hf_|r8_|nvapi-)[A-Za-z0-9_-]{30,}"),
              ("gsk_", "xai-", "hf_", "r8_", "nvapi-"), accepts=_DIGIT.search),
@@ -173,9 +173,9 @@ _OURS: Final = (
 
 # --- keywords ---------------------------------------------------------------------------------------
 
-_QUOTE: Final = re.compile("[\"'`]")
-_NAMES: Final = ("key", "secret", "passw", "pwd", "db_pass", "contrase")
-_SETTING: Final = re.compile(
+_QUOTE = re.compile("[\"'`]")
+_NAMES = ("key", "secret", "passw", "pwd", "db_pass", "contrase")
+_SETTING = re.compile(
     r"(?<![\w$.{-])[A-Z0-9_]*(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY)(?:_[A-Z0-9]+)?"
     r"\s*=\s*[\"']?([^\s\"'#]{6,})"
 )
@@ -225,12 +225,12 @@ class Find(NamedTuple):
     """The secret pieces of a credential that spans several lines."""
 
 
-_BEGIN: Final = re.compile(
+_BEGIN = re.compile(
     r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY(?: BLOCK)?-----|Private-Lines: *\d+"
 )
-_LONGEST_KEY: Final = 20_000
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
-_KEY_LINE: Final = re.compile(
+_LONGEST_KEY = 20_000
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
+_KEY_LINE = re.compile(
     r"(?:[^\n]{0,24}?[A-Za-z0-9+/=]{1,128}|[A-Za-z-]+: [^\n]{1,80})?[ \t]*\r?(?:\n|$)"
 )
 
@@ -293,7 +293,7 @@ def _end_of_cut_key(flat: str, start: int, limit: int) -> int:
     return end
 
 
-_LONGEST_LINE: Final = 4_000
+_LONGEST_LINE = 4_000
 """Maximum length of a line that is searched as a whole, in characters.
 
 In longer lines, such as minified code or JSON documents, only the text near each hint is searched.
@@ -304,13 +304,13 @@ _AFTER = 3_000
 
 `_BEFORE` is the distance before a hint.
 """
-_ESCAPED: Final = re.compile(r"\\+([\"'nrt/])")
-_SIGN_OF: Final = {"n": "\n", "r": "\r", "t": "\t"}
-_TOKEN_END: Final = re.compile(r"[\w-]*")
-_JWT_END: Final = re.compile(r"[\w-]*(?:\.[\w-]+)*")
-_NAME: Final = re.compile(r"[A-Za-z]+=(?=\S{20})")
-_LEFT_EDGES: Final = " \t=:\"'`,;"
-_RIGHT_EDGES: Final = " \t:\"'`,;"
+_ESCAPED = re.compile(r"\\+([\"'nrt/])")
+_SIGN_OF = {"n": "\n", "r": "\r", "t": "\t"}
+_TOKEN_END = re.compile(r"[\w-]*")
+_JWT_END = re.compile(r"[\w-]*(?:\.[\w-]+)*")
+_NAME = re.compile(r"[A-Za-z]+=(?=\S{20})")
+_LEFT_EDGES = " \t=:\"'`,;"
+_RIGHT_EDGES = " \t:\"'`,;"
 
 
 def finds(text: str) -> list[Find]:
@@ -636,7 +636,7 @@ def _walked(
     return walked
 
 
-_OPAQUE: Final = {"image": "data", "thinking": "signature", "tool_call": "signature"}
+_OPAQUE = {"image": "data", "thinking": "signature", "tool_call": "signature"}
 """The field without readable text, by type of message part.
 
 Such a field contains, for example, base64 or encrypted data.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from foldline.data import real_path
 from foldline.files import opened, read_regular
@@ -31,13 +31,13 @@ from .neighbours import Neighbours
 
 # --- excerpts -----------------------------------------------------------------------------------------
 
-_STEPS: Final = (32 * 1024, 192 * 1024, 1024 * 1024)
+_STEPS = (32 * 1024, 192 * 1024, 1024 * 1024)
 """Sizes of excerpts from the beginning of a file, in bytes.
 
 If an excerpt contains no prompt, the next size is tried. The first is enough for most sessions. Others begin
 with long instructions or a pasted image.
 """
-_TAIL: Final = 24 * 1024
+_TAIL = 24 * 1024
 """Size of the excerpt from the end of a file, in bytes.
 
 This part contains the newest title and the newest answer.
@@ -83,15 +83,15 @@ def _last_lines(file: BinaryIO, after: int) -> bytes:
 
 # --- a list -------------------------------------------------------------------------------------------
 
-_CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
-_LATEST: Final = 4_102_444_800_000
+_CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+_LATEST = 4_102_444_800_000
 """The year 2100 in milliseconds since 1970. Later times are clamped to this value."""
-_WHOLE: Final = 4_000_000
+_WHOLE = 4_000_000
 """Maximum size of a JSON document that is read as a whole, in bytes.
 
 Only excerpts of larger documents are read.
 """
-_DAMAGED: Final = "Damaged records were left out."
+_DAMAGED = "Damaged records were left out."
 """The note for a damaged file.
 
 It contains no line numbers, because those in an excerpt differ from those in the file.

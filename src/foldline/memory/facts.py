@@ -494,8 +494,6 @@ def strings(value: object) -> Iterator[str]:
                 pending += reversed(mapping.values())
             case list() as items:
                 pending += reversed(items)
-            case _:
-                pass
 
 
 FILE_ARGUMENTS = (
@@ -543,8 +541,6 @@ def strings_named(arguments: object, names: Collection[str]) -> Iterator[str]:
                 pending += mapping.values()
             case list() as items:
                 pending += items
-            case _:
-                pass
 
 
 _LITERAL = r"(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`)"
@@ -599,8 +595,6 @@ def command_arguments(arguments: Mapping[str, object]) -> Iterator[str]:
                 yield command.strip()
             case list() as words if words:
                 yield " ".join(map(str, words))
-            case _:
-                pass
 
 
 # -- shell lines -----------------------------------------------------------------------------------

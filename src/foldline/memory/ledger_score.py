@@ -8,7 +8,7 @@ regression over the item's uses, appearances and edits. The weights were fitted 
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, log1p
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 ItemKind = Literal["path", "identifier", "url", "hash", "line"]
 ItemKey = tuple[ItemKind, str]
@@ -250,4 +250,4 @@ LINE_WORTH = 0.5
 In trials, one half worked best.
 """
 
-likelihood: Final = score_with(NAMES, LINES)
+likelihood = score_with(NAMES, LINES)

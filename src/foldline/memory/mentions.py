@@ -140,8 +140,6 @@ class MentionFinder:
             case ToolResultMessage():
                 yield from _touched_files(message)
                 yield from self._mentions_in_output(message)
-            case _:
-                pass
 
     def _todos_in(self, message: BaseMessage) -> Iterator[Mention]:
         items = list(facts.todos(_spoken_text(message)))

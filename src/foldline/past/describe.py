@@ -5,7 +5,7 @@ for messages of any size.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from foldline.memory.subjects import subject_of
 from foldline.protocol import (
@@ -47,7 +47,7 @@ from .rewind_points import rewind_words
 
 Tone = Literal["text", "thought", "muted", "alert"]
 """How prominently a title is shown."""
-KINDS: Final = {
+KINDS = {
     "system": "system",
     "user": "user",
     "assistant": "assist",
@@ -67,20 +67,18 @@ KINDS: Final = {
     "undo": "undo",
 }
 """Displayed names of the entry types."""
-_LOOK: Final = 2_000
+_LOOK = 2_000
 """Maximum number of characters searched for the first words of a message."""
-_SHOWN: Final = 400
+_SHOWN = 400
 """Maximum number of characters of a title. No terminal can show more."""
 
 
-UNKNOWN_ENTRY: Final = "{type}: unknown to this version of Foldline"
-DISCARDED: Final = "discarded with it:\n{text}"
-CLEARED: Final = "context cleared; the history is kept"
-CLEAR_UNDONE: Final = "clear undone; the context is restored"
-REWIND_UNDONE: Final = "rewind undone"
-REWIND_AND_FILES_UNDONE: Final = (
-    "rewind undone; context and files are as they were before it"
-)
+UNKNOWN_ENTRY = "{type}: unknown to this version of Foldline"
+DISCARDED = "discarded with it:\n{text}"
+CLEARED = "context cleared; the history is kept"
+CLEAR_UNDONE = "clear undone; the context is restored"
+REWIND_UNDONE = "rewind undone"
+REWIND_AND_FILES_UNDONE = "rewind undone; context and files are as they were before it"
 
 
 @dataclass(frozen=True, slots=True)

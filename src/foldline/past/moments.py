@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, Literal, Self, overload
+from typing import Literal, Self, overload
 
 from foldline.protocol import (
     NEW,
@@ -183,7 +183,7 @@ def since_request(projection: Projection, number: int, since: int) -> SinceReque
     return SinceRequest(number, added, tuple(markers))
 
 
-SLICE: Final = 1_000
+SLICE = 1_000
 """Number of entries replayed at a time. This takes about 6 ms."""
 
 

@@ -168,8 +168,6 @@ def _last_step(newest_first: Sequence[Entry]) -> str:
                 return " ".join(word for word in (newest_result.name, subject) if word)
             case UserMessage():
                 return "the prompt"
-            case _:
-                pass
     return "earlier work"
 
 

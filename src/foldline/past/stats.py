@@ -89,8 +89,6 @@ class Stats:
             case RequestRecord():
                 self.failed += entry.error is not None
                 self.use(entry.model).add(entry.usage)
-            case _:
-                pass
 
 
 def stats_of(entries: Iterable[Entry]) -> Stats:

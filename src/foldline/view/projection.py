@@ -213,8 +213,6 @@ class Projection(ViewState):
                 self.title = outline.title
             case Subagent():
                 self.subagents.append(outline)
-            case _:
-                pass
 
     def _add_marker(self, marker: ViewMarker, position: int) -> None:
         if isinstance(marker, CompactionOutline):

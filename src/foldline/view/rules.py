@@ -29,7 +29,7 @@ from foldline.sequences import merged_spans
 
 from .calls import paired, pairing_faults
 from .counted_view import Totals
-from .items import IN_VIEW, Fate, Key, ViewItem, is_preamble
+from .items import IN_VIEW, Fate, ViewItem, is_preamble
 from .projection import Projection
 
 _CAUSES = {
