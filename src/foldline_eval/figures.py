@@ -1,4 +1,4 @@
-"""Computes the figures of a run: cost, recall, survival of facts, and rule violations."""
+"""Computes the figures of a run: cost, recall, survival of facts, and broken invariants."""
 
 from collections import Counter
 from dataclasses import asdict, replace
@@ -7,7 +7,6 @@ from statistics import fmean
 from .cost import OPENAI_CACHE, RHO_SWEEP, churn, cost, elongation_tolerance
 from .recall import STATES, Needs, recall
 from .record import Messages, ReplayRun
-from .safety import violations
 from .survival import KnownFacts, survival
 
 USUAL = 0.1
@@ -69,7 +68,7 @@ class RunFigures:
         """Mean size of the view, in tokens, right after a compaction."""
         self.over = sum(0 < run.window < sent.tokens for sent in run.requests)
         """Number of requests that exceed the window, so that a server would reject them."""
-        self.violations = violations(run)
+        self.violations = run.broken
         self.failures = run.failures
 
     @property

@@ -20,9 +20,8 @@ from foldline.sequences import grouped
 from foldline.view.calls import pairing_faults
 from foldline.view.items import is_preamble
 from foldline.view.tokens import message_tokens
-
-from .cost import as_sent
-from .record import (
+from foldline_eval.cost import as_sent
+from foldline_eval.record import (
     CommittedCompaction,
     Messages,
     PerMessage,
