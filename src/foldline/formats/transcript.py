@@ -38,7 +38,6 @@ from foldline.view.projection import Projection
 
 from .base import (
     EPOCH,
-    Counted,
     Digests,
     ForeignChild,
     ForeignSession,
@@ -79,8 +78,6 @@ class Transcript:
 
     Each has a marker after the call that started it or, without such a call, at the end.
     """
-    counted: list[Counted] = field(default_factory=list)
-    """The message counts that the file states for its requests."""
     newest_index: int = NEW
     """The highest index of an entry so far."""
     _marked: set[str] = field(default_factory=set)
@@ -465,7 +462,6 @@ class Transcript:
             entries,
             damage,
             all_notes,
-            tuple(self.counted),
             children,
             digests,
         )
