@@ -30,9 +30,7 @@ def check(*entries: Entry) -> tuple[str, ...]:
     placed = [
         entry.model_copy(update={"index": index}) for index, entry in enumerate(entries)
     ]
-    return checked(
-        ForeignSession("pi", HEADER, placed, Damage(), ()), "pi", PATH
-    ).notes
+    return checked(ForeignSession("pi", HEADER, placed, Damage(), ()), "pi", PATH).notes
 
 
 def unknown(name: str) -> Unknown:

@@ -11,7 +11,7 @@ from foldline.protocol import (
 from foldline.view.items import ViewItem
 from foldline.view.outline import CompactionOutline, MessageOutline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 
 FREED_LITTLE = "Two compactions in a row freed little."
 SAME_STEPS = "Two compactions in a row compacted the same steps, so the agent is going in circles."

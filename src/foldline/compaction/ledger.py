@@ -26,7 +26,7 @@ from .summary_text import harmless, ledger_of, unframed, with_ledger
 
 if TYPE_CHECKING:
     from foldline.view.projection import Projection
-    from foldline.view.state import ViewMarker
+    from foldline.view.undo import ViewMarker
 
 SHARE = 0.5
 """Maximum share of the free tokens below the threshold that the ledger may use.

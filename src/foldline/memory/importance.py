@@ -25,11 +25,11 @@ from .facts import (
     QUESTION_MARKS,
     both_ends,
     command_arguments,
-    commands_of,
     constraints,
     errors,
     sentences,
 )
+from .shell_lines import commands_of
 from .todos import todo_list
 
 PointReason = Literal[

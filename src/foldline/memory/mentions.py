@@ -34,7 +34,7 @@ from foldline.view.units import calls_of
 
 from . import facts
 from .cues import ERROR_CLASS, RUNS_COMMANDS, UNINFORMATIVE_FAILURE
-from .facts import commands_of, script
+from .shell_lines import commands_of, script
 from .todos import Todo, todo_list
 
 FactKind = Literal[

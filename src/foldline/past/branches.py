@@ -22,7 +22,7 @@ from foldline.protocol import (
 from foldline.protocol.operations import Rewind
 from foldline.view.outline import MessageOutline, Outline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 
 _NEAR = 16
 """Number of entries before a prompt in which its checkpoint is searched for."""

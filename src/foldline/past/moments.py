@@ -24,7 +24,7 @@ from foldline.view.budget import RequestSize, Size
 from foldline.view.items import Key, ViewItem
 from foldline.view.outline import CompactionOutline, Entries, MessageOutline, Outline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 from foldline.view.weight import agent_report, item_weight
 
 from .compactions import sizes_of

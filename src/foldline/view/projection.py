@@ -26,24 +26,21 @@ from foldline.protocol import (
     Undo,
 )
 
+from .change import ViewChange, items_before
 from .items import ASIDE, LIVE, Fate, Key, ViewItem, forked, item_of, keys_in
 from .meter import Meter
 from .outline import CompactionOutline, Entries, MemoryEntries, MessageOutline, Outline
-from .state import (
-    ViewChange,
+from .state import ViewState, carried_by, unmarked
+from .tally import FIXED
+from .undo import (
     ViewMarker,
-    ViewState,
     built_on_refusal,
-    carried_by,
-    items_before,
     markers_in_force,
     newest_undoable,
     reached_by,
     undo_refusal,
     undone_markers,
-    unmarked,
 )
-from .tally import FIXED
 
 NOT_UNDOABLE = (
     "Entry {} cannot be undone: it is not a compaction, clear, edit, rewind or undo."
