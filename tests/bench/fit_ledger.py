@@ -176,12 +176,12 @@ def fitted(cases: Sequence[Case], start: Sequence[float]) -> list[float]:
             [RIDGE * (row == column and row > 0) for column in range(width)]
             for row in range(width)
         ]
-        for features, needed, weight in cases:
-            power = sum(map(float.__mul__, weights, features))
+        for sample, needed, weight in cases:
+            power = sum(map(float.__mul__, weights, sample))
             likely = 1 / (1 + math.exp(-max(-30.0, min(30.0, power))))
             error = weight * (likely - needed)
             bend = weight * likely * (1 - likely)
-            nonzero = [(at, value) for at, value in enumerate(features) if value]
+            nonzero = [(at, value) for at, value in enumerate(sample) if value]
             for at, value in nonzero:
                 gradient[at] += error * value
                 row = curvature[at]

@@ -107,8 +107,8 @@ def features(
 ) -> Iterator[tuple[str, float]]:
     """Yield the features of an item with their values.
 
-    Each kind of event has two features: one that is 1 if the event ever happened, and `..._age`, the logarithm
-    of the time since the event.
+    Each kind of event has two features: one that is 1 if the event ever happened, and `..._age`, the
+    logarithm of the time since the event.
     """
     yield "base", 1.0
     yield "address" if item.kind in ("url", "hash") else item.kind, 1.0
@@ -156,54 +156,54 @@ def score_with(names: Weights, lines: Weights) -> Score:
     return score
 
 
-NAMES = dict(
-    base=-0.700,
-    path=0.210,
-    address=-0.291,
-    uses=0.641,
-    used=0.621,
-    used_age=-0.110,
-    used_before=0.413,
-    used_before_age=-0.038,
-    shows=0.097,
-    shown=0.533,
-    shown_age=-0.689,
-    shown_before=0.342,
-    shown_before_age=0.141,
-    requested=-0.035,
-    requested_age=-0.116,
-    edits=-0.257,
-    edited=0.233,
-    edited_age=0.066,
-    defined=0.133,
-    length=-0.338,
-    first_age=0.191,
-    now=-0.749,
-    file_edited=0.097,
-    file_edited_age=0.178,
-)
-LINES = dict(
-    base=-1.943,
-    uses=0.113,
-    used=0.110,
-    used_age=0.085,
-    shows=-0.036,
-    shown=-0.081,
-    shown_age=-0.204,
-    edits=0.218,
-    edited=0.239,
-    edited_age=-0.017,
-    replaced=-0.185,
-    defined=0.024,
-    length=-0.245,
-    first_age=-0.178,
-    now=-0.679,
-    file_edits=0.312,
-    file_edited=0.402,
-    file_edited_age=0.106,
-    file_read=0.004,
-    file_read_age=0.001,
-)
+NAMES = {
+    "base": -0.700,
+    "path": 0.210,
+    "address": -0.291,
+    "uses": 0.641,
+    "used": 0.621,
+    "used_age": -0.110,
+    "used_before": 0.413,
+    "used_before_age": -0.038,
+    "shows": 0.097,
+    "shown": 0.533,
+    "shown_age": -0.689,
+    "shown_before": 0.342,
+    "shown_before_age": 0.141,
+    "requested": -0.035,
+    "requested_age": -0.116,
+    "edits": -0.257,
+    "edited": 0.233,
+    "edited_age": 0.066,
+    "defined": 0.133,
+    "length": -0.338,
+    "first_age": 0.191,
+    "now": -0.749,
+    "file_edited": 0.097,
+    "file_edited_age": 0.178,
+}
+LINES = {
+    "base": -1.943,
+    "uses": 0.113,
+    "used": 0.110,
+    "used_age": 0.085,
+    "shows": -0.036,
+    "shown": -0.081,
+    "shown_age": -0.204,
+    "edits": 0.218,
+    "edited": 0.239,
+    "edited_age": -0.017,
+    "replaced": -0.185,
+    "defined": 0.024,
+    "length": -0.245,
+    "first_age": -0.178,
+    "now": -0.679,
+    "file_edits": 0.312,
+    "file_edited": 0.402,
+    "file_edited_age": 0.106,
+    "file_read": 0.004,
+    "file_read_age": 0.001,
+}
 """Weights for lines. Together with `NAMES`, they are the default weights.
 
 They were fitted on 24 November 2026 to 16 recorded sessions at 32k by `tests/bench/fit_ledger.py`, which also
