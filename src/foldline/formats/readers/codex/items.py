@@ -313,12 +313,11 @@ _SUMMARY_OPENING = (
 )
 """The text with which Codex introduces a summary in plain text."""
 _NO_SUMMARY = "(no summary available)"
-_PROMPT_TOKENS = 20_000
-"""Maximum size of the prompts that a compaction keeps, in tokens.
+_PROMPT_BYTES = 80_000
+"""Maximum size of the prompts that a compaction keeps, in bytes.
 
 Used for compactions that do not list their context. The value is Codex's own (`compact.rs`).
 """
-_BYTES_PER_TOKEN = 4
 
 
 @dataclass
@@ -388,24 +387,12 @@ def carried_over(log: Transcript, summary: str) -> NewContext:
     prompts = []
     all_prompts = [index for index, entry in log.entries.items() if is_typed(entry)]
     first_prompt = min(all_prompts, default=math.inf)
-    room = _PROMPT_TOKENS
+    room = _PROMPT_BYTES
     for index, message in reversed(log.visible().items()):
         if isinstance(message, DeveloperMessage) and index < first_prompt:
             opening.append(index)
-        elif is_typed(message) and room > 0:
-            data = message.text.encode()
-            tokens = math.ceil(len(data) / _BYTES_PER_TOKEN)
-            prompts.append(index if tokens <= room else _shortened(data, room))
-            room -= tokens
+        elif is_typed(message):
+            room -= len(message.text.encode())
+            if room >= 0:
+                prompts.append(index)
     return NewContext([*reversed(opening), *reversed(prompts)], summary or _NO_SUMMARY)
-
-
-def _shortened(text: bytes, tokens: int) -> UserMessage:
-    """Shorten a prompt by removing its middle, as Codex does."""
-    half = tokens * _BYTES_PER_TOKEN // 2
-    cut = math.ceil((len(text) - 2 * half) / _BYTES_PER_TOKEN)
-    head = text[:half].decode(errors="ignore")
-    tail = text[len(text) - half :].decode(errors="ignore")
-    return UserMessage(
-        origin="machine", parts=text_parts(f"{head}…{cut} tokens truncated…{tail}")
-    )

@@ -53,7 +53,6 @@ from .items import (
 )
 from .rows import (
     RolloutRow,
-    is_bare_header,
     newer_file_note,
     row_of,
     subagent_calls,
@@ -96,8 +95,7 @@ Since version 0.145, Codex always stores these sections, but sends them only tog
 
 
 def recognises(record: JsonObject) -> bool:
-    in_row = record.kind in _ROWS and isinstance(record.get("payload"), dict)
-    return in_row or is_bare_header(record)
+    return record.kind in _ROWS and isinstance(record.get("payload"), dict)
 
 
 def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSession:

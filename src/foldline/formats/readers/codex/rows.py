@@ -19,14 +19,6 @@ from foldline.formats.base import (
 )
 from foldline.protocol import system_words
 
-_BARE_ITEMS = (
-    "message",
-    "reasoning",
-    "function_call",
-    "function_call_output",
-    "local_shell_call",
-)
-"""Types of items that early-2025 files contain without an enclosing row."""
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{3,127}")
 _HOMES = ("sessions", "archived_sessions")
 _MOST_FILES = 1_000
@@ -77,25 +69,10 @@ class RolloutRow:
 
 def row_of(line: JsonLine) -> RolloutRow:
     record = line.record
-    payload = record
-    kind = ""
     if isinstance(record.get("payload"), dict):
         payload = record.object("payload")
-        kind = record.kind
-    elif is_bare_header(record):
-        kind = "session_meta"
-    elif record.kind in _BARE_ITEMS:
-        kind = "response_item"
-    return RolloutRow(line.position, kind, payload, record, line.at)
-
-
-def is_bare_header(record: JsonObject) -> bool:
-    if "type" in record:
-        return False
-    return (
-        record.get("record_type") == "state"
-        or {"id", "timestamp", "instructions"} <= record.keys()
-    )
+        return RolloutRow(line.position, record.kind, payload, record, line.at)
+    return RolloutRow(line.position, "", record, record, line.at)
 
 
 # --- the beginning in other files ---------------------------------------------------------------------
