@@ -1,9 +1,10 @@
-"""Computes the figures of a run: cost, recall, survival of facts, and broken invariants."""
+"""Computes the figures of a run: cost, recall, survival of facts, and broken rules."""
 
 from collections import Counter
 from dataclasses import asdict, replace
 from statistics import fmean
 
+from .broken_rules import broken_rules
 from .cost import OPENAI_CACHE, RHO_SWEEP, churn, cost, elongation_tolerance
 from .recall import STATES, Needs, recall
 from .record import Messages, ReplayRun
@@ -68,7 +69,7 @@ class RunFigures:
         """Mean size of the view, in tokens, right after a compaction."""
         self.over = sum(0 < run.window < sent.tokens for sent in run.requests)
         """Number of requests that exceed the window, so that a server would reject them."""
-        self.violations = run.broken
+        self.violations = broken_rules(run)
         self.failures = run.failures
 
     @property

@@ -65,15 +65,10 @@ _MANIFEST_BYTES = 16 * 1024**2
 DAMAGED = "{path} is incomplete or damaged. Export the session again."
 OTHER_ZIP = "{path} is a zip file, but not one that `foldline export` wrote."
 NOT_READ = "{path} was not read: it {problem}."
-NEWER = "was written by a newer Foldline (file version {version}, newest known version {known})"
 _REDACTED = (
     "Credentials in this file were redacted when it was exported: see its manifest."
 )
 _LEFT_OUT = "{files} were left out of this file when it was exported: see its manifest."
-_IGNORED = "{files} in it do not belong to a session and were ignored."
-_TOO_LARGE = (
-    "{name} is larger than {most} MB: `foldline import` will not read this file."
-)
 
 _CHILD = re.compile(rf"(?:{CHILDREN}/[0-9A-Za-z][0-9A-Za-z_-]{{0,99}}/){{1,8}}")
 """Matches the folder of a subagent's session."""
@@ -258,7 +253,10 @@ def _manifest(
     if manifest.get("format") != NAME or not version:
         raise FoldlineError(OTHER_ZIP, path=path)
     if version > VERSION:
-        problem = NEWER.format(version=manifest["version"], known=VERSION)
+        problem = (
+            f"was written by a newer Foldline (file version {version}, "
+            f"newest known version {VERSION})"
+        )
         raise FoldlineError(NOT_READ, path=path, problem=problem)
     return manifest
 
@@ -278,10 +276,11 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
 
 def _notes_on(manifest: JsonObject, ignored: int) -> tuple[str, ...]:
     left_out = len(manifest.object("left_out"))
+    foreign = many(ignored, "file")
     counts = {
         _REDACTED: len(manifest.object("redacted")),
         _LEFT_OUT.format(files=many(left_out, "file")): left_out,
-        _IGNORED.format(files=many(ignored, "file")): ignored,
+        f"{foreign} in it do not belong to a session and were ignored.": ignored,
     }
     return tuple(counted_notes(counts))
 
@@ -425,4 +424,4 @@ def _too_large(members: dict[str, bytes]) -> Iterator[str]:
     for name, data in members.items():
         most = most_bytes(name)
         if len(data) > most:
-            yield _TOO_LARGE.format(name=name, most=most // 1024**2)
+            yield f"{name} is larger than {most // 1024**2} MB: `foldline import` will not read this file."

@@ -46,15 +46,8 @@ HANDED_OVER = ("claude-code", "codex", "pi", "kimi-cli", "copilot", "opencode")
 
 Their names are not export formats.
 """
-NO_SUCH_FORMAT = "There is no export format {name!r}. Available: {formats}."
-USE_HANDOFF = (
-    "{agent} is not an export format. Use `foldline handoff --to {agent}` instead."
-)
 CHILDREN_LEFT_OUT = (
     "Left out: the steps of {subagents}. Their answers are in the tool results."
-)
-OWN_PROMPT = (
-    "Left out: the system prompt and the instructions, because {agent} uses its own."
 )
 INVALID_ARGUMENTS = (
     "The arguments of {calls} are not a JSON object and were replaced by an empty one."
@@ -171,12 +164,18 @@ def export_format(name: str) -> ExportFormat:
     if name in HANDED_OVER:
         raise FoldlineError(handed_over(name))
     names = ", ".join(form.name for form in WRITTEN)
-    raise FoldlineError(NO_SUCH_FORMAT, name=name, formats=names)
+    raise FoldlineError(
+        "There is no export format {name!r}. Available: {formats}.",
+        name=name,
+        formats=names,
+    )
 
 
 def handed_over(agent: str) -> str:
     """Return the error for naming an agent as an export format."""
-    return USE_HANDOFF.format(agent=agent)
+    return (
+        f"{agent} is not an export format. Use `foldline handoff --to {agent}` instead."
+    )
 
 
 def only_view(original: Original) -> Original:
@@ -267,7 +266,7 @@ class HandedView:
         if self.invalid_calls:
             calls = many(self.invalid_calls, "call")
             notes = (INVALID_ARGUMENTS.format(calls=calls), *notes)
-        own = OWN_PROMPT.format(agent=agent)
+        own = f"Left out: the system prompt and the instructions, because {agent} uses its own."
         return Exported(data, (own, *notes), side_files or {})
 
 

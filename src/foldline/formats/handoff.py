@@ -44,7 +44,6 @@ RESUMED_BY: Mapping[str, tuple[str, str, str]] = {
 
 
 EMPTY_VIEW = "There is nothing to hand over: the view is empty."
-NO_FOLDER_LIST = "{path} cannot be read, and kimi-cli finds sessions only through it."
 
 
 class HandedOver(NamedTuple):
@@ -182,7 +181,10 @@ def _add_kimi_folder(path: Path, folder: str) -> None:
     """
     listed = object_in(path)
     if path.exists() and not listed:
-        raise FoldlineError(NO_FOLDER_LIST, path=path)
+        raise FoldlineError(
+            "{path} cannot be read, and kimi-cli finds sessions only through it.",
+            path=path,
+        )
     if any(entry.text("path") == folder for entry in listed.objects("work_dirs")):
         return
     folders = [

@@ -39,11 +39,7 @@ _ZIP = b"PK\x03\x04"
 
 Only zip files written by `foldline export` can be read.
 """
-UNKNOWN_FORMAT = "Unknown format {format!r}. Foldline reads {formats}."
 UNREADABLE = "{path} {what}. {instead}."
-NO_SESSION_IN_FOLDER = (
-    "{path} has no {files}. Name a session file, or the folder of a session."
-)
 UNKNOWN_DATABASE = (
     "{file} is a database, but not of a known agent. Foldline reads {formats}."
 )
@@ -51,10 +47,6 @@ NO_MESSAGES = "The session has no messages."
 NOTHING_READ = (
     "{path} has {count} records of {title}, but none could be read as a message: this version of the format "
     "is not supported (types of records: {kinds})."
-)
-TOKENS_DIFFER = (
-    "The provider counted {reported:,} tokens in the last request, but the view at that point has about "
-    "{read:,}: the model saw {comparison} than the view shows."
 )
 GONE = "{path} was moved or deleted."
 TOO_LARGE = (
@@ -74,7 +66,11 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     """
     path = typed_path(os.fspath(path))
     if format is not None and format not in FORMATS:
-        raise FoldlineError(UNKNOWN_FORMAT, format=format, formats=_readable())
+        raise FoldlineError(
+            "Unknown format {format!r}. Foldline reads {formats}.",
+            format=format,
+            formats=_readable(),
+        )
     path = session_file(path)
     if format in (None, "opencode") and _begins(file_of(path), _SQLITE):
         return _read_database(path)
@@ -129,7 +125,11 @@ def session_file(path: Path) -> Path:
     if file is None:
         *others, last = _OF_FOLDERS
         files = f"{', '.join(others)} or {last}"
-        raise FoldlineError(NO_SESSION_IN_FOLDER, path=path, files=files)
+        raise FoldlineError(
+            "{path} has no {files}. Name a session file, or the folder of a session.",
+            path=path,
+            files=files,
+        )
     return file
 
 
@@ -302,7 +302,10 @@ def _tokens_note(
         comparison = "more"
     else:
         return ""
-    return TOKENS_DIFFER.format(reported=reported, read=read, comparison=comparison)
+    return (
+        f"The provider counted {reported:,} tokens in the last request, but the view at that point has about "
+        f"{read:,}: the model saw {comparison} than the view shows."
+    )
 
 
 LIMIT = 8_000_000

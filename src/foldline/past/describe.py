@@ -73,12 +73,9 @@ _SHOWN = 400
 """Maximum number of characters of a title. No terminal can show more."""
 
 
-UNKNOWN_ENTRY = "{type}: unknown to this version of Foldline"
 DISCARDED = "discarded with it:\n{text}"
 CLEARED = "context cleared; the history is kept"
 CLEAR_UNDONE = "clear undone; the context is restored"
-REWIND_UNDONE = "rewind undone"
-REWIND_AND_FILES_UNDONE = "rewind undone; context and files are as they were before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +301,7 @@ def _note_text(entry: Entry) -> str:
             provider = "" if entry.provider == entry.model else entry.provider
             return " · ".join(filter(None, (entry.model, provider)))
         case _:
-            return UNKNOWN_ENTRY.format(type=entry.type)
+            return f"{entry.type}: unknown to this version of Foldline"
 
 
 def reason_words(reason: str) -> str:
@@ -328,7 +325,11 @@ def _undone(projection: Projection, index: int) -> str:
                 entries += f"–{group[-1]}"
             return f"{target.action} of {entries} undone"
         case Revert():
-            return REWIND_AND_FILES_UNDONE if target.files else REWIND_UNDONE
+            return (
+                "rewind undone; context and files are as they were before it"
+                if target.files
+                else "rewind undone"
+            )
         case _:
             return f"entry {index} undone"
 

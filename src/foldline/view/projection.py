@@ -42,10 +42,6 @@ from .undo import (
     undone_markers,
 )
 
-NOT_UNDOABLE = (
-    "Entry {} cannot be undone: it is not a compaction, clear, edit, rewind or undo."
-)
-
 
 class Projection(ViewState):
     """The view and the fates for a history, kept up to date by `append`.
@@ -148,7 +144,7 @@ class Projection(ViewState):
         Returns None if the marker can be undone.
         """
         if not isinstance(self.outline(target), ViewMarker | Undo):
-            return NOT_UNDOABLE.format(target)
+            return f"Entry {target} cannot be undone: it is not a compaction, clear, edit, rewind or undo."
         if target in self._undone:
             return f"Entry {target} has already been undone."
         if not self._may_bring_back(target):

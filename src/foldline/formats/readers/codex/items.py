@@ -55,7 +55,6 @@ USAGE = UsageFields(
 
 _SUMMARIES = ("compaction", "compaction_summary", "context_compaction")
 """Types of items that contain an encrypted summary."""
-_UNRECORDED = "(This ran on the provider's servers; its result is not in the file.)"
 _FRAGMENT = re.compile(
     r"\s*<([A-Za-z][\w-]*)(?:[\s=][^<>]*)?>.*</\1[^<>]*>\s*", re.DOTALL
 )
@@ -186,7 +185,12 @@ def server_result(item: JsonObject, call: ToolCallPart) -> ToolResultMessage:
         part = ImagePart(media_type="image/png", data=image)
         return result_of(call.call_id, call.name, (part,), brief="1 image")
     return result_of(
-        call.call_id, call.name, text_parts(_UNRECORDED), brief="not recorded"
+        call.call_id,
+        call.name,
+        text_parts(
+            "(This ran on the provider's servers; its result is not in the file.)"
+        ),
+        brief="not recorded",
     )
 
 

@@ -84,7 +84,6 @@ ABSENT_SUMMARIES = (
 SEALED_THOUGHTS = "Encrypted pieces of reasoning, left out"
 ABSENT_THOUGHTS = "Pieces of reasoning whose text is missing from the file"
 FORKED = "The session was forked from {origin}."
-APPROXIMATE_PROMPT = "The system prompt is approximate: sections on tools that are not offered are not sent."
 ENDED_EARLY = "The turn was stopped early: {reason}."
 _COUNTED = (SEALED_SUMMARIES, ABSENT_SUMMARIES, SEALED_THOUGHTS, ABSENT_THOUGHTS)
 _PLAN_TOOL = "`update_plan`"
@@ -125,7 +124,9 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
     if header.get("history_mode") == "paginated" and _PLAN_TOOL in header.text(
         "base_instructions", "text"
     ):
-        notes.append(APPROXIMATE_PROMPT)
+        notes.append(
+            "The system prompt is approximate: sections on tools that are not offered are not sent."
+        )
     notes += reader.notes()
     folders = [row.payload.text("cwd") for row in rows if row.kind == "turn_context"]
     cwd = first_text([header.text("cwd"), *folders])

@@ -26,13 +26,7 @@ _MOST_FILES = 1_000
 
 Earlier files are not read.
 """
-BEGINNING_MISSING = (
-    "The beginning of the session is missing. The file whose name ends in {name}.jsonl was not found next to "
-    "{file} or among Codex's sessions. If it exists with the suffix .zst, decompress it."
-)
-BEGINNING_UNREADABLE = "The beginning of the session, {file}, cannot be read: {reason}."
 CHANGED = "{file} has been changed since, so the ordinals of its records are used."
-BEGINS_IN = "The session begins in {file}."
 REVERTED = "The session was reverted and continues in {file}."
 
 
@@ -127,13 +121,17 @@ def _lines_before(
     name = base.text("thread_id")
     file = next(files_of(name, files[-1]), None)
     if file is None or file in files or len(files) > _MOST_FILES:
-        notes.append(BEGINNING_MISSING.format(name=name, file=files[-1].name))
+        notes.append(
+            "The beginning of the session is missing. "
+            f"The file whose name ends in {name}.jsonl was not found next to {files[-1].name} "
+            "or among Codex's sessions. If it exists with the suffix .zst, decompress it."
+        )
         return []
     try:
         data = read_regular(file)
     except OSError as error:
         reason = system_words(error)
-        notes.append(BEGINNING_UNREADABLE.format(file=file, reason=reason))
+        notes.append(f"The beginning of the session, {file}, cannot be read: {reason}.")
         return []
     end = base.count("end_byte_offset")
     if 0 < end <= len(data) and data[end - 1 : end] == b"\n":
@@ -144,7 +142,7 @@ def _lines_before(
     if damage:
         notes.append(f"{file.name}: {damage}.")
     files.append(file)
-    notes.append(BEGINS_IN.format(file=file.name))
+    notes.append(f"The session begins in {file.name}.")
     limit = base.get("end_ordinal_exclusive")
     if not isinstance(limit, int):
         return lines

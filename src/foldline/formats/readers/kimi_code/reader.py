@@ -61,12 +61,6 @@ _CONTINUES = (
     "began.\n</system-reminder>"
 )
 """The message that Kimi Code 2 sends after a summary, but does not record."""
-RESULTS_IN_FULL = (
-    "Old tool results that Kimi Code had cleared from requests are shown in full."
-)
-PROMPTS_IN_FULL = (
-    "Prompts that Kimi Code had shortened in a compaction are shown in full."
-)
 
 
 @dataclass
@@ -128,7 +122,9 @@ class KimiCodeReader:
         """The newest answer, until any transition among its calls has been applied."""
         self._steps = _steps(lines)
         if "micro_compaction.apply" in kinds:
-            self._notes.append(RESULTS_IN_FULL)
+            self._notes.append(
+                "Old tool results that Kimi Code had cleared from requests are shown in full."
+            )
         for line in lines:
             self._read(line)
         self._close_scope(lines[-1].position + 1, None)
@@ -315,7 +311,9 @@ class KimiCodeReader:
         oldest = record.count("keptHeadUserMessageCount")
         newest = max(0, record.count("keptUserMessageCount") - oldest)
         if oldest:
-            self._notes.append(PROMPTS_IN_FULL)
+            self._notes.append(
+                "Prompts that Kimi Code had shortened in a compaction are shown in full."
+            )
         dropped = range(oldest, len(prompts) - newest)
         return [index for place, index in enumerate(prompts) if place not in dropped]
 

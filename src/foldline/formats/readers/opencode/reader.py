@@ -60,7 +60,6 @@ from .tools import call_in, result_in, with_patched_files
 HIDDEN = "[Old tool result content cleared]"
 """The text that the model sees in place of a hidden output."""
 _NO_SUMMARY = "(opencode wrote no summary)"
-_ABORTED = "MessageAbortedError"
 _DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 _SUBAGENT_TITLE = re.compile(r" \(@[\w-]+ subagent\)$")
 _USAGE = UsageFields(
@@ -80,9 +79,7 @@ NEWEST_READ = (
     "Run `foldline sessions --from opencode --all` to list them."
 )
 NO_SESSIONS = "{path} has no opencode sessions."
-MESSAGES_LEFT_OUT = "Left out: {messages} without info and parts."
 OF_SUBAGENT = "This is a subagent of the session {parent}."
-FAILED_ANSWERS = "Not in the view: failed answers that opencode left out of later requests ({count})."
 
 
 def recognises(document: JsonObject) -> bool:
@@ -195,12 +192,14 @@ def _session(
     reader.finish()
     if len(messages) < len(items):
         left_out = many(len(items) - len(messages), "message")
-        notes.append(MESSAGES_LEFT_OUT.format(messages=left_out))
+        notes.append(f"Left out: {left_out} without info and parts.")
     if info.text("parentID"):
         notes.append(OF_SUBAGENT.format(parent=info.text("parentID")))
     notes += log.notes()
     if reader.failed:
-        notes.append(FAILED_ANSWERS.format(count=reader.failed))
+        notes.append(
+            f"Not in the view: failed answers that opencode left out of later requests ({reader.failed})."
+        )
     session_id = info.text("id") or path.stem
     begun = info.time("time", "created")
     return log.session(
@@ -311,7 +310,7 @@ class _OpencodeReader:
         first = len(self._log.entries)
         steps = steps_of(parts)
         error = info.object("error")
-        is_aborted = error.get("name") == _ABORTED
+        is_aborted = error.get("name") == "MessageAbortedError"
         for step in steps:
             if self._revert.get("partID") in [
                 part.get("id") for part in step if part.get("id")

@@ -66,10 +66,6 @@ FRAME = (
     "\n</summary>",
 )
 """The text that pi sends before and after a compaction's summary."""
-HEADER_DAMAGED = (
-    "The session header is damaged or missing, so some details are unknown."
-)
-BRANCHED = "The session was branched from {origin}."
 _BRANCH_FRAME = (
     "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n",
     "</summary>",
@@ -105,7 +101,9 @@ def read(data: bytes, path: Path) -> ForeignSession:
         header = headers[0] if headers else JsonObject()
     notes = []
     if not _is_header(header):
-        notes.append(HEADER_DAMAGED)
+        notes.append(
+            "The session header is damaged or missing, so some details are unknown."
+        )
     body = [line for line in lines if line.record.kind != "session"]
     parents = _parents(body, notes)
     reader = _PiReader(
@@ -114,7 +112,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     reader.read(body, parents)
     origin = header.first("branchedFrom", "parentSession")
     if origin:
-        notes.append(BRANCHED.format(origin=origin))
+        notes.append(f"The session was branched from {origin}.")
     notes += reader.notes()
     name = header.text("id") or path.stem
     begun = header.time("timestamp")
