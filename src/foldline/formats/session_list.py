@@ -215,15 +215,12 @@ class _FolderFilter:
 
     def __init__(self, folder: Path) -> None:
         self._real = real_path(folder)
-        self._known = {self._real: True, str(folder): True, "": False}
 
     def is_it(self, recorded: str) -> bool:
-        if recorded not in self._known:
-            try:
-                self._known[recorded] = real_path(recorded) == self._real
-            except OSError:  # the path is invalid or cannot be accessed
-                self._known[recorded] = False
-        return self._known[recorded]
+        try:
+            return recorded != "" and real_path(recorded) == self._real
+        except OSError:  # the path is invalid or cannot be accessed
+            return False
 
     def may_be_in(self, excerpt: bytes) -> bool:
         """Return whether any record in an excerpt mentions the folder."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 from foldline.history import Damage
 from foldline.protocol import (
@@ -20,7 +20,6 @@ from foldline.protocol import (
     Compaction,
     Edit,
     Entry,
-    Kept,
     Part,
     Revert,
     SessionHeader,
@@ -28,10 +27,9 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     Unknown,
-    Written,
 )
 from foldline.text.numbers import many, some
-from foldline.view.derive import derive
+from foldline.view.derive import AlteredFate, derive
 from foldline.view.items import with_text
 from foldline.view.outline import MessageOutline
 from foldline.view.projection import Projection
@@ -54,7 +52,6 @@ from .parts import (
 )
 from .tool_results import Changes, tool_result
 
-HeadPiece = TypeVar("HeadPiece", Kept, Kept | Written)
 _UNDONE = ("reverted", "cleared", "dropped")
 _BOOKKEEPING = frozenset({"usage", "tokens_after"})
 """Fields of an entry that do not affect the model's context."""
@@ -275,7 +272,7 @@ class Transcript:
         *,
         ahead: Sequence[int] = (),
         contents: Mapping[int, str] | None = None,
-        fate: Literal["hidden", "clipped"] = "clipped",
+        fate: AlteredFate = "clipped",
         **about: Any,
     ) -> Compaction:
         """Return a compaction.
@@ -306,12 +303,9 @@ class Transcript:
         if summary:
             context.append(SystemMessage(origin="summary", parts=tuple(summary)))
         context += after(kept)
-        entry = derive([item.message for item in view], context, as_listed=True)
-
-        def with_fate(piece: HeadPiece) -> HeadPiece:
-            if isinstance(piece, Kept) and piece.content is not None:
-                return piece.model_copy(update={"fate": fate})
-            return piece
+        entry = derive(
+            [item.message for item in view], context, as_listed=True, fate=fate
+        )
 
         first_kept = entry.first_kept_index
         if first_kept > max(messages, default=-1):
@@ -320,8 +314,6 @@ class Transcript:
             "index": index,
             "summary": text_in(summary),
             "first_kept_index": first_kept,
-            "head": tuple(map(with_fate, entry.head)),
-            "replaced": tuple(map(with_fate, entry.replaced)),
         }
         return entry.model_copy(update={**update, **about})
 

@@ -5,8 +5,7 @@ These are messages, calls, results and contexts.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from foldline.formats.base import Json, JsonObject
 from foldline.formats.parts import (
@@ -24,7 +23,6 @@ from foldline.formats.transcript import Transcript
 from foldline.json_text import parse_json
 from foldline.memory.facts import strings
 from foldline.protocol import (
-    AssistantMessage,
     BaseMessage,
     DeveloperMessage,
     ImagePart,
@@ -316,7 +314,7 @@ _SUMMARY_OPENING = (
     "Another language model started to solve this problem and produced a summary"
 )
 """The text with which Codex introduces a summary in plain text."""
-_NO_SUMMARY = "(no summary available)"
+NO_SUMMARY = "(no summary available)"
 _PROMPT_BYTES = 80_000
 """Maximum size of the prompts that a compaction keeps, in bytes.
 
@@ -324,57 +322,12 @@ Used for compactions that do not list their context. The value is Codex's own (`
 """
 
 
-@dataclass
-class NewContext:
-    """The context after a compaction.
-
-    It consists of indices of entries, and of messages that have not been added yet.
-    """
-
-    ahead: list[int | BaseMessage] = field(default_factory=list)
-    """Entries and messages that precede the summary."""
-    summary: str = ""
-    kept: list[int | BaseMessage] = field(default_factory=list)
+def is_sealed(item: JsonObject) -> bool:
+    """Return whether this item of a context is an encrypted or missing summary."""
+    return item.kind in _SUMMARIES
 
 
-def listed_context(
-    log: Transcript,
-    items: Iterable[JsonObject],
-    summary: str,
-    messages_of: Callable[[JsonObject], Sequence[BaseMessage]],
-) -> NewContext:
-    """Return the context that a compaction's record lists in `items`.
-
-    Args:
-        messages_of: converts an item to messages.
-    """
-    history = log.known_messages()
-    standing = log.standing_summaries()
-    context = NewContext()
-    is_sealed = False
-    place = context.ahead
-    for item in items:
-        if item.kind in _SUMMARIES:
-            is_sealed |= bool(item.get("encrypted_content"))
-            place = context.kept
-            continue
-        for message in messages_of(item):
-            if _is_summary(message, summary):
-                context.summary = message.text
-                place = context.kept
-            elif message.text in standing and place is context.ahead:
-                place.append(standing.pop(message.text))
-            elif message.parts and (
-                message.text.strip() or not isinstance(message, AssistantMessage)
-            ):
-                index = history.take(message)
-                place.append(message if index is None else index)
-    if not context.summary:
-        context.summary = SEALED if is_sealed else ABSENT
-    return context
-
-
-def _is_summary(message: BaseMessage, summary: str) -> bool:
+def is_plain_summary(message: BaseMessage, summary: str) -> bool:
     if not isinstance(message, UserMessage):
         return False
     return message.text.startswith(_SUMMARY_OPENING) or (
@@ -382,10 +335,10 @@ def _is_summary(message: BaseMessage, summary: str) -> bool:
     )
 
 
-def carried_over(log: Transcript, summary: str) -> NewContext:
-    """Return the context after a compaction, for versions that do not list it.
+def carried_over(log: Transcript) -> list[int]:
+    """Return the messages before the summary, for versions that do not list the context.
 
-    It consists of the instructions before the first prompt, and the newest prompts up to a token limit.
+    These are the instructions before the first prompt, and the newest prompts up to a size limit.
     """
     opening = []
     prompts = []
@@ -399,4 +352,4 @@ def carried_over(log: Transcript, summary: str) -> NewContext:
             room -= len(message.text.encode())
             if room >= 0:
                 prompts.append(index)
-    return NewContext([*reversed(opening), *reversed(prompts)], summary or _NO_SUMMARY)
+    return [*reversed(opening), *reversed(prompts)]
