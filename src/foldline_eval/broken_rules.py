@@ -15,7 +15,7 @@ from foldline.sequences import grouped
 from foldline.view.items import is_preamble
 from foldline.view.tokens import message_tokens
 
-from .record import Messages, ReplayRun, SentRequest
+from .record import Messages, ReplayRun
 
 Fault = tuple[str, str]
 """The name of a rule, and a description of its violation."""
@@ -42,15 +42,13 @@ def _too_large(run: ReplayRun) -> Iterator[tuple[str, Fault]]:
     It is not a violation if the messages that cannot be removed already exceed the window. In this case, the
     session was recorded with a larger window, so no strategy can help.
     """
-    positions = {message.index: at for at, message in enumerate(run.session.history)}
     for number, sent in enumerate(run.requests, start=1):
         tokens = sent.tokens
         least = 0
         if sent.kind == "summary":
             tokens += sent.output
-        elif sent.answer is not None:
-            before = run.session.history[: positions[sent.answer]]
-            least = _unremovable_tokens(run, sent, before)
+        else:
+            least = _unremovable_tokens(sent.messages)
         if run.window and tokens > run.window >= least:
             sentence = (
                 f"the {sent.kind} request exceeds the window of {run.window:,} tokens"
@@ -58,16 +56,12 @@ def _too_large(run: ReplayRun) -> Iterator[tuple[str, Fault]]:
             yield f"request {number}", ("W1", sentence)
 
 
-def _unremovable_tokens(run: ReplayRun, sent: SentRequest, before: Messages) -> int:
-    """Return the size of the messages that must stay, in tokens.
-
-    These are the preamble and the new messages.
-    """
-    prompt = unanswered_prompt(before)
-    fresh = [*([prompt] if prompt else []), *newest_batch(before)]
-    as_sent = (run.clipped.get(message.index, message) for message in fresh)
-    preamble = (message for message in sent.messages if is_preamble(message))
-    return sum(map(message_tokens, (*preamble, *as_sent)))
+def _unremovable_tokens(messages: Messages) -> int:
+    """Return the size of the messages that must stay: the preamble and the new messages."""
+    preamble = filter(is_preamble, messages)
+    tokens = sum(map(message_tokens, (*preamble, *newest_batch(messages))))
+    prompt = unanswered_prompt(messages)
+    return tokens + message_tokens(prompt) if prompt else tokens
 
 
 def unanswered_prompt(history: Messages) -> UserMessage | None:

@@ -121,9 +121,10 @@ def test_recorded_sessions_are_valid() -> None:
 
 
 def test_w1_a_request_must_fit_the_window() -> None:
-    run = request(USER)
-    assert rules(replace(run, window=length([USER]))) == []
-    assert rules(replace(run, window=length([USER]) - 1)) == ["W1"]
+    messages = [USER, AssistantMessage(parts=text_parts("Mended.")), USER]
+    run = request(*messages)
+    assert rules(replace(run, window=length(messages))) == []
+    assert rules(replace(run, window=length(messages) - 1)) == ["W1"]
 
 
 def test_w1_a_summary_request_must_fit_together_with_its_answer() -> None:

@@ -247,71 +247,35 @@ def _user_statements(
     notes_at = {exchange.at for exchange in exchanges if exchange.is_note}
     for at, statement in enumerate(statements):
         if statement.kind == "user":
-            yield from _UserText(
-                statement.text,
-                at,
-                at / len(statements),
-                at in notes_at,
-            ).points()
+            lateness = at / len(statements)
+            for section, line, score in _quotes(statement.text, at in notes_at):
+                yield DigestPoint(section, one_line(line), score + lateness, at)
 
 
-@dataclass
-class _UserText:
-    text: str
-    at: int
-    lateness: float
-    """Position in the conversation, from 0 for the oldest statement to almost 1 for the newest."""
-    is_note: bool
-
-    def points(self) -> Iterator[DigestPoint]:
-        quoted = []
-        for line in self._labelled_lines():
+def _quotes(text: str, is_note: bool) -> Iterator[tuple[Section, str, float]]:
+    """Yield lines and sentences of a user's text, each with its section and score."""
+    quoted = []
+    is_typed = len(text) <= _PASTED
+    for line in prose(text).splitlines() if is_typed else ():
+        labels = label_of(line.strip())
+        if len(line) <= QUOTE and labels & (GOAL_LABELS | FACT_LABELS):
             quoted.append(line)
-            section = (
-                SECTIONS.goal
-                if label_of(line.strip()) & GOAL_LABELS
-                else SECTIONS.critical
-            )
-            yield self._point(section, line, 8)
-        for rule in constraints(self.text):
-            if not any(rule in line for line in quoted):
-                quoted.append(rule)
-                yield self._point(SECTIONS.constraints, rule, _rule_score(rule))
-        for sentence in sentences(self.text[:SEARCHED]):
-            if not any(sentence in line for line in quoted):
-                yield from self._value(sentence)
-
-    def _labelled_lines(self) -> Iterator[str]:
-        if not self._is_typed:
-            return
-        for line in prose(self.text).splitlines():
-            if len(line) <= QUOTE and label_of(line.strip()) & (
-                GOAL_LABELS | FACT_LABELS
-            ):
-                yield line
-
-    def _value(self, sentence: str) -> Iterator[DigestPoint]:
-        if not (self.is_note or _is_prose(sentence)):
-            return
+            section = SECTIONS.goal if labels & GOAL_LABELS else SECTIONS.critical
+            yield section, line, 8
+    for rule in constraints(text):
+        if not any(rule in line for line in quoted):
+            quoted.append(rule)
+            yield SECTIONS.constraints, rule, _rule_score(rule)
+    for sentence in sentences(text[:SEARCHED]):
+        if any(sentence in line for line in quoted):
+            continue
+        if not (is_note or _is_prose(sentence)):
+            continue
         has_value = urls(sentence) or hashes(sentence) or numbers(sentence)
-        if not has_value and not (self.is_note and _is_telling(sentence)):
-            return
-        score = 5.0 if has_value else 3.0
-        if not self._is_typed:
-            score = 2.5
-        yield self._point(SECTIONS.critical, sentence, score)
-
-    @property
-    def _is_typed(self) -> bool:
-        return len(self.text) <= _PASTED
-
-    def _point(
-        self,
-        section: Section,
-        text: str,
-        score: float,
-    ) -> DigestPoint:
-        return DigestPoint(section, one_line(text), score + self.lateness, self.at)
+        if has_value:
+            yield SECTIONS.critical, sentence, 5.0 if is_typed else 2.5
+        elif is_note and _is_telling(sentence):
+            yield SECTIONS.critical, sentence, 3.0 if is_typed else 2.5
 
 
 def _rule_score(rule: str) -> float:
