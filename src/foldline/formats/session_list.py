@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from foldline.text.shorten import clip_cells
 from .base import EPOCH, ForeignSession
 from .detection import FOREIGN, Format
 from .homes import AGENT_FOLDERS, AGENTS, AgentFolders
-from .neighbours import Neighbours
+from .neighbours import beside
 
 # --- excerpts -----------------------------------------------------------------------------------------
 
@@ -134,7 +135,6 @@ def found_sessions(
         cwd: working folder of the sessions. By default, the sessions of all folders are listed.
         limit: the maximum number of sessions to return.
     """
-    neighbours = Neighbours()
     here = _FolderFilter(cwd) if cwd else None
     sessions: list[FoundSession] = []
     places = [folders for folders in AGENT_FOLDERS if folders.agent in agents]
@@ -144,7 +144,7 @@ def found_sessions(
     for file in files:
         if limit is not None and len(sessions) >= limit:
             break
-        session = _described(file, neighbours, here)
+        session = _described(file, here)
         if session is not None and (here is None or here.is_it(session.cwd)):
             sessions.append(session)
     sessions += [
@@ -224,18 +224,14 @@ class _FolderFilter:
 
     def may_be_in(self, excerpt: bytes) -> bool:
         """Return whether any record in an excerpt mentions the folder."""
-        return any(map(self._is_quoted, _CWD.findall(excerpt)))
-
-    def _is_quoted(self, text: bytes) -> bool:
-        try:
-            return self.is_it(str(json.loads(text)))
-        except ValueError:
-            return False
+        for quoted in _CWD.findall(excerpt):
+            with suppress(ValueError):
+                if self.is_it(str(json.loads(quoted))):
+                    return True
+        return False
 
 
-def _described(
-    file: _SessionFile, neighbours: Neighbours, here: _FolderFilter | None
-) -> FoundSession | None:
+def _described(file: _SessionFile, here: _FolderFilter | None) -> FoundSession | None:
     """Return the row for a file.
 
     Returns None if the file does not belong in the list.
@@ -243,7 +239,7 @@ def _described(
     folders = file.folders
     path = file.path
     session_id = folders.id_of(path)
-    stored = neighbours.of(folders.agent, path, session_id)
+    stored = beside(folders.agent, path, session_id)
     meta = Meta(id=session_id, cwd="", created_at=EPOCH, updated_at=EPOCH)
     note = ""
     try:

@@ -21,7 +21,6 @@ from foldline.formats.base import (
     json_lines,
     object_in,
 )
-from foldline.formats.beside import SharedFiles
 from foldline.formats.parts import (
     PROMPT_CHANGED,
     first_text,
@@ -138,7 +137,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     )
     cwd = first_text(folders)
     if not cwd:
-        cwd = beside_kimi(path, name, SharedFiles()).cwd
+        cwd = beside_kimi(path, name).cwd
     return log.session("kimi-cli", name, cwd, damage, reader.notes())
 
 
