@@ -12,10 +12,10 @@ from foldline.protocol import (
     Written,
     text_parts,
 )
-from foldline.view.change import ViewChange
 from foldline.view.items import ViewItem
 from foldline.view.projection import Projection, project
 from foldline.view.rules import broken, dangling
+from foldline.view.undo import ViewChange
 from support.history import History, history
 from support.limits import examples
 

@@ -27,13 +27,15 @@ from .digest_lines import (
     REQUEST,
     SEARCHED,
     TITLE,
+    CallOutcome,
     DigestPoint,
     arrow,
     call_title,
     is_request,
     opening,
+    outcomes_of,
+    work_points,
 )
-from .digest_work import CallOutcome, outcomes_of, work_points
 from .facts import (
     QUESTION_MARKS,
     constraints,

@@ -26,15 +26,16 @@ from foldline.protocol import (
     Undo,
 )
 
-from .change import ViewChange, items_before
 from .items import ASIDE, LIVE, Fate, Key, ViewItem, forked, item_of, keys_in
 from .meter import Meter
 from .outline import CompactionOutline, Entries, MemoryEntries, MessageOutline, Outline
 from .state import ViewState, carried_by, unmarked
 from .tally import FIXED
 from .undo import (
+    ViewChange,
     ViewMarker,
     built_on_refusal,
+    items_before,
     markers_in_force,
     newest_undoable,
     reached_by,

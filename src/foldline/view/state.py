@@ -24,7 +24,6 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .change import is_within
 from .counted_view import CountedView, Totals
 from .items import (
     ASIDE,
@@ -42,7 +41,7 @@ from .items import (
 from .outline import CompactionOutline, Entries, MessageOutline, Outline, WrittenOutline
 from .tally import Tally
 from .tokens import CHECKPOINT_TOKENS, Scripts
-from .undo import ViewMarker
+from .undo import ViewMarker, is_within
 
 
 class ViewState:
