@@ -53,7 +53,7 @@ The newest items are kept.
 
 
 def framed(summary: str) -> SystemMessage:
-    """Return a summary message whose text is marked as data (docs/design/compaction.md)."""
+    """Return a summary message with its text marked as data (docs/design/compaction.md)."""
     frame = load_prompt("summary-frame").replace(
         "{summary}", defused(summary, "summary")
     )

@@ -21,7 +21,7 @@ class Beside:
 
 
 def modified(path: Path) -> int:
-    """Return when a file was last changed, in nanoseconds; 0 if there is no such file."""
+    """Return when a file was last changed, in nanoseconds; 0 if it does not exist."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

@@ -218,7 +218,7 @@ class Transcript:
         return max(self._summaries(), key=lambda entry: entry.index, default=None)
 
     def _summaries(self) -> list[Compaction]:
-        """Return the compactions whose summaries are in the context."""
+        """Return the compactions with a summary in the context."""
         entries = [self.entries[index] for index in self.context()]
         return [entry for entry in entries if isinstance(entry, Compaction)]
 
@@ -406,7 +406,7 @@ class Transcript:
         )
 
     def standing_summaries(self) -> dict[str, int]:
-        """Return the compactions whose summaries are in the context.
+        """Return the compactions with a summary in the context.
 
         The result maps summary texts to indices.
         """
