@@ -5,7 +5,6 @@ from this package.
 """
 
 from argparse import ArgumentParser
-from typing import Final
 
 from foldline.cli.arguments import add_format, add_json, names_of, windows_of
 from foldline.cli.commands import Command
@@ -42,7 +41,7 @@ def _declare(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-EVAL: Final = Command(
+EVAL = Command(
     "eval",
     "FILE…",
     "compare strategies on recorded sessions",

@@ -46,7 +46,7 @@ def find_sessions(sources: Sequence[str]) -> dict[str, str]:
     A folder stands for the files in it and its subfolders that could be sessions. If sessions share a name,
     they are named after their files instead.
     """
-    files: dict[str, str] = {}
+    files = {}
     for source in sources:
         path = Path(source).expanduser()
         try:

@@ -19,9 +19,6 @@ from .report import NOT_MEASURED, report_json, say_report, violations_in
 DEFAULT_WINDOW = 32_768
 """Default window in tokens, so small that most sessions fill it several times."""
 NO_SESSIONS = "No sessions found."
-RULES_BROKEN = (
-    "Strategies violated invariants {count} times. First violation: {violation}"
-)
 
 
 def evaluate(
@@ -54,6 +51,6 @@ def evaluate(
     violations = violations_in(sessions)
     if violations:
         raise FoldlineError(
-            RULES_BROKEN.format(count=len(violations), violation=violations[0])
+            f"Strategies violated invariants {len(violations)} times. First violation: {violations[0]}"
         )
     return 1 if len(errors) == len(sessions) else 0

@@ -1,13 +1,13 @@
-"""Computes the figures of a run: cost, recall, survival of facts, and rule violations."""
+"""Computes the figures of a run: cost, recall, survival of facts, and broken rules."""
 
 from collections import Counter
 from dataclasses import asdict, replace
 from statistics import fmean
 
+from .broken_rules import broken_rules
 from .cost import OPENAI_CACHE, RHO_SWEEP, churn, cost, elongation_tolerance
 from .recall import STATES, Needs, recall
 from .record import Messages, ReplayRun
-from .safety import violations
 from .survival import KnownFacts, survival
 
 USUAL = 0.1
@@ -69,7 +69,7 @@ class RunFigures:
         """Mean size of the view, in tokens, right after a compaction."""
         self.over = sum(0 < run.window < sent.tokens for sent in run.requests)
         """Number of requests that exceed the window, so that a server would reject them."""
-        self.violations = violations(run)
+        self.violations = broken_rules(run)
         self.failures = run.failures
 
     @property

@@ -105,7 +105,7 @@ def old_texts(call: ToolCallPart) -> Iterator[str]:
     parsed = call.parsed()
     yield from facts.strings_named(parsed, facts.OLD_ARGUMENTS)
     for patch in facts.patches(parsed):
-        hunk: list[str] = []
+        hunk = []
         for line in [*patch.splitlines(), "@@"]:
             if line[:1] in ("-", " "):
                 hunk.append(line[1:])
@@ -334,13 +334,13 @@ def recall(run: ReplayRun, needs: Needs) -> RecallFigures:
     long_range_counts = NeedCounts()
     by_kind: dict[AtomKind, NeedCounts] = {}
     writable: dict[Argument, list[bool]] = {}
-    refetched: dict[tuple[int, tuple[int, int]], BaseMessage] = {}
+    refetched = {}
     retained = Presence(needs.held_by)
     behind = Presence(needs.behind)
     for step in answered_steps(run):
         retained.show(step.messages)
         behind.show(step.messages)
-        retained_atoms: set[Atom] = set()
+        retained_atoms = set()
         for need in needs.by_step.get(step.answer, ()):
             state = _state_of(need, retained, behind)
             counts[state] += 1

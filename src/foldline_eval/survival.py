@@ -208,7 +208,7 @@ def _constraints_throughout(run: ReplayRun, known: KnownFacts) -> Ratio:
     Constraints without a later request are left out.
     """
     shown = Presence(known.quoted_in)
-    due: set[str] = set()
+    due = set()
     missed: set[str] = set()
     for step in answered_steps(run):
         shown.show(step.messages)

@@ -25,9 +25,9 @@ from foldline.memory.ledger_score import (
     LINES,
     NAMES,
     Score,
-    ScoreWeights,
+    Weights,
+    features,
     likelihood,
-    logit,
     score_with,
 )
 from foldline.protocol import BaseMessage
@@ -48,15 +48,10 @@ RIDGE = 100.0
 ROUNDS = 20
 """Most rounds. Rare features take Newton's method one round for each power of e."""
 FIELDS = {
-    False: [name for name, weight in NAMES._asdict().items() if weight],
-    True: [name for name, weight in LINES._asdict().items() if weight],
+    False: list(NAMES),
+    True: list(LINES),
 }
 """The weights of names, and of lines."""
-FEATURES = {
-    is_line: [logit(ScoreWeights()._replace(**{name: 1.0})) for name in names]
-    for is_line, names in FIELDS.items()
-}
-"""One-hot weights: the logit is linear, so with these it is a single feature."""
 CACHED_PRICE = 0.1
 
 
@@ -138,11 +133,10 @@ def _add_cases(
         if not needed and rng.randrange(SAMPLED[is_line]) != 0:
             continue
         file = ledger.files.get(item.place)
-        features = tuple(
-            feature(item, file, ledger.now) for feature in FEATURES[is_line]
-        )
+        values = dict(features(item, file, ledger.now))
+        sample = tuple(values.get(name, 0.0) for name in FIELDS[is_line])
         cases = session.lines if is_line else session.names
-        cases.append(Case(features, needed, 1.0 if needed else float(SAMPLED[is_line])))
+        cases.append(Case(sample, needed, 1.0 if needed else float(SAMPLED[is_line])))
 
 
 def _without_ledger(message: BaseMessage) -> BaseMessage:
@@ -182,12 +176,12 @@ def fitted(cases: Sequence[Case], start: Sequence[float]) -> list[float]:
             [RIDGE * (row == column and row > 0) for column in range(width)]
             for row in range(width)
         ]
-        for features, needed, weight in cases:
-            power = sum(map(float.__mul__, weights, features))
+        for sample, needed, weight in cases:
+            power = sum(map(float.__mul__, weights, sample))
             likely = 1 / (1 + math.exp(-max(-30.0, min(30.0, power))))
             error = weight * (likely - needed)
             bend = weight * likely * (1 - likely)
-            nonzero = [(at, value) for at, value in enumerate(features) if value]
+            nonzero = [(at, value) for at, value in enumerate(sample) if value]
             for at, value in nonzero:
                 gradient[at] += error * value
                 row = curvature[at]
@@ -228,8 +222,8 @@ def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
 class FittedWeights(NamedTuple):
     """The weights of names, and of lines."""
 
-    names: ScoreWeights
-    lines: ScoreWeights
+    names: Weights
+    lines: Weights
 
 
 def weights_of(sessions: Iterable[Played], start: FittedWeights) -> FittedWeights:
@@ -243,11 +237,10 @@ def weights_of(sessions: Iterable[Played], start: FittedWeights) -> FittedWeight
 
 
 def fitted_weights(
-    cases: Sequence[Case], start: ScoreWeights, fields: Sequence[str]
-) -> ScoreWeights:
-    start_values = start._asdict()
-    weights = fitted(cases, [start_values[name] for name in fields])
-    return ScoreWeights()._replace(**dict(zip(fields, weights, strict=True)))
+    cases: Sequence[Case], start: Weights, fields: Sequence[str]
+) -> Weights:
+    weights = fitted(cases, [start[name] for name in fields])
+    return dict(zip(fields, weights, strict=True))
 
 
 # -- the report ------------------------------------------------------------------------------------
@@ -331,10 +324,10 @@ def sessions_of(window: int, files: Sequence[str]) -> Iterator[Played]:
         yield session
 
 
-def print_weights(title: str, fields: Sequence[str], weights: ScoreWeights) -> None:
-    print(f"{title} = ScoreWeights(")
+def print_weights(title: str, fields: Sequence[str], weights: Weights) -> None:
+    print(f"{title} = dict(")
     for name in fields:
-        print(f"    {name}={getattr(weights, name):.3f},")
+        print(f"    {name}={weights[name]:.3f},")
     print(")")
 
 

@@ -12,10 +12,10 @@ from foldline.protocol import BaseMessage
 from foldline_eval.cost import churn, cost
 from foldline_eval.recall import Needs, recall
 from foldline_eval.replay import UNLIMITED, recorded_messages
-from foldline_eval.safety import violations
 from foldline_eval.survival import KnownFacts, survival
 from support.recordings import SHARED, needs_recorded
 from support.replays import replay_session
+from support.safety import violations
 
 pytestmark = [needs_recorded, pytest.mark.slow]
 SESSION = SHARED / "claude-code" / "entire-manual-compact.jsonl"

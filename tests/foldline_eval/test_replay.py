@@ -13,11 +13,11 @@ from foldline.view.calls import pairing_faults
 from foldline.view.tokens import message_tokens
 from foldline_eval.record import ReplayRun
 from foldline_eval.replay import STRIDE, UNLIMITED, recorded_messages, recorded_pins
-from foldline_eval.safety import violations
 from support.history import History, history
 from support.llm import ScriptedLLM, refusal
 from support.messages import tool_results
 from support.replays import opaque, replay_session
+from support.safety import violations
 
 WINDOW = 8_192
 

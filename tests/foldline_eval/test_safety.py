@@ -19,14 +19,6 @@ from foldline.protocol import (
 from foldline.view.calls import ANSWERS_NO_CALL
 from foldline.view.items import with_text
 from foldline_eval.record import ReplayRun
-from foldline_eval.safety import (
-    PIN_CHANGED,
-    PREFIX_CHANGED,
-    PROMPT_CHANGED,
-    RESULT_CHANGED,
-    RESULT_MISSING,
-    violations,
-)
 from support.evaluation import (
     length,
     messages_of,
@@ -41,6 +33,14 @@ from support.evaluation import (
 )
 from support.history import History, call, history
 from support.recordings import needs_recorded, recordings
+from support.safety import (
+    PIN_CHANGED,
+    PREFIX_CHANGED,
+    PROMPT_CHANGED,
+    RESULT_CHANGED,
+    RESULT_MISSING,
+    violations,
+)
 
 
 def work() -> History:
@@ -122,9 +122,10 @@ def test_recorded_sessions_are_valid() -> None:
 
 
 def test_w1_a_request_must_fit_the_window() -> None:
-    run = request(USER)
-    assert rules(replace(run, window=length([USER]))) == []
-    assert rules(replace(run, window=length([USER]) - 1)) == ["W1"]
+    messages = [USER, AssistantMessage(parts=text_parts("Mended.")), USER]
+    run = request(*messages)
+    assert rules(replace(run, window=length(messages))) == []
+    assert rules(replace(run, window=length(messages) - 1)) == ["W1"]
 
 
 def test_w1_a_summary_request_must_fit_together_with_its_answer() -> None:

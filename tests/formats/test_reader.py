@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.base import Counted
 from foldline.formats.parts import UNKNOWN_RECORDS, by_kind
-from foldline.formats.reader import MESSAGES_DIFFER, NO_MESSAGES, NOTHING_READ, checked
+from foldline.formats.reader import NO_MESSAGES, NOTHING_READ, checked
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -27,13 +26,11 @@ HEADER = SessionHeader(id="s", created_at=datetime(2026, 1, 2, tzinfo=UTC), cwd=
 PATH = Path("/x/session.jsonl")
 
 
-def check(*entries: Entry, counted: tuple[Counted, ...] = ()) -> tuple[str, ...]:
+def check(*entries: Entry) -> tuple[str, ...]:
     placed = [
         entry.model_copy(update={"index": index}) for index, entry in enumerate(entries)
     ]
-    return checked(
-        ForeignSession("pi", HEADER, placed, Damage(), (), counted), "pi", PATH
-    ).notes
+    return checked(ForeignSession("pi", HEADER, placed, Damage(), ()), "pi", PATH).notes
 
 
 def unknown(name: str) -> Unknown:
@@ -79,18 +76,6 @@ def test_a_file_of_many_records_and_no_message_is_refused_when_it_is_read(
         FoldlineError, match="12 records of pi, but none could be read as a message"
     ):
         read_foreign(path)
-
-
-def test_the_count_of_messages_in_the_file_is_held_against_the_view_of_that_moment() -> (
-    None
-):
-    talk = [user("a"), answered("b", 0), *[user("c")] * 20]
-    assert check(*talk, counted=(Counted(2, 2), Counted(20, 19))) == ()
-    assert check(*talk, counted=(Counted(2, 2), Counted(20, 5))) == (
-        MESSAGES_DIFFER.format(counted=5, shown=20),
-    )
-    [note] = check(*talk, counted=(Counted(22, 5),))
-    assert note == MESSAGES_DIFFER.format(counted=5, shown=22)
 
 
 @pytest.mark.parametrize(

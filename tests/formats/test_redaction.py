@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.formats import read_foreign
+from foldline.formats.credentials import finds
 from foldline.formats.export import WRITTEN, ExportFormat, Original
-from foldline.formats.redaction import Redactor, finds, redacted
+from foldline.formats.redaction import Redactor, redacted
 from foldline.history import utc_now
 from foldline.past.proof import NO_DIGEST, digest_of, unproved
 from foldline.protocol import (

@@ -15,7 +15,7 @@ from foldline.protocol import (
 from foldline.view.items import ViewItem
 from foldline.view.projection import Projection, project
 from foldline.view.rules import broken, dangling
-from foldline.view.state import ViewChange
+from foldline.view.undo import ViewChange
 from support.history import History, history
 from support.limits import examples
 

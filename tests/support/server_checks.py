@@ -137,7 +137,7 @@ class PrefixCache:
 
 
 def validate(body: dict[str, Any], strict: bool = False) -> list[Violation]:
-    """Check rules P1 to P7 of `foldline_eval/safety.py`, and OpenAI's other rules.
+    """Check rules P1 to P7 of `support/safety.py`, and OpenAI's other rules.
 
     `strict` adds the rules of servers with narrow chat templates: one leading system message, then user
     first, strict alternation.

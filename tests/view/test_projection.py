@@ -23,7 +23,7 @@ from foldline.protocol import (
 from foldline.view.items import Fate
 from foldline.view.projection import Projection
 from foldline.view.rules import broken
-from foldline.view.state import BUILDS_ON, WOULD_BRING_BACK
+from foldline.view.undo import BUILDS_ON, WOULD_BRING_BACK
 from foldline.view.usage_reading import Anchor
 from support.effort import effort_of
 from support.history import History, call, history

@@ -11,7 +11,7 @@ from foldline.protocol import (
 from foldline.view.items import ViewItem
 from foldline.view.outline import CompactionOutline, MessageOutline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 
 FREED_LITTLE = "Two compactions in a row freed little."
 SAME_STEPS = "Two compactions in a row compacted the same steps, so the agent is going in circles."
@@ -130,7 +130,7 @@ _LARGEST = 3
 def largest_items(projection: Projection) -> str:
     """Describe the largest items in the view."""
     items = sorted(projection.view, key=lambda item: item.tokens, reverse=True)
-    descriptions: list[str] = []
+    descriptions = []
     for item in items[:_LARGEST]:
         tokens = round(item.tokens * projection.meter.scale)
         descriptions.append(f"entry {item.index} ({kind_of(item)}, {tokens:,} tokens)")

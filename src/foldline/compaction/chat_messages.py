@@ -222,8 +222,8 @@ def written(
     Args:
         recall: name of the tool that shows an original message by its number; None if there is no such tool.
     """
-    messages: list[ChatMessage] = []
-    sources: list[Source] = []
+    messages = []
+    sources = []
     message_counts = Counter(source.position for source in read.values())
     shown_positions = {read[message.index].position for message in view}
     summarised = tuple(
@@ -265,7 +265,7 @@ def _shortened(
             **chat_message,
             "content": _with_text(content, with_recall(group[0].text, recall)),
         }
-    blocks: list[object] = []
+    blocks = []
     for message in group:
         source = read[message.index]
         old_blocks = [content[at] for at in source.blocks or ()]

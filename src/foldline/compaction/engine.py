@@ -224,16 +224,16 @@ def plan_early(
         return None
     hidden = [view[at].tokens * scale for at in positions]
     tokens_before = view_size(projection, overhead=overhead).tokens
-    left = tokens_before - sum(hidden)
+    remaining = tokens_before - sum(hidden)
     resent = 0.0
     if projection.meter.prefix_cached:
         cached_items = view[positions[0] : seen_up_to(view)]
         resent = total_tokens(cached_items) * scale - sum(hidden)
-    steps = _steps_until_full(projection, budget.threshold - left)
+    steps = _steps_until_full(projection, budget.threshold - remaining)
     worth = gain(hidden, resent=resent, steps=steps, cached=cached)
     if (
         tokens_before < budget.early_mark
-        or left > WORTH_WHILE * tokens_before
+        or remaining > WORTH_WHILE * tokens_before
         or worth <= 0
     ):
         return None

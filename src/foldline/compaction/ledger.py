@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from foldline.memory.ledger import Ledger, LedgerGroup, keys_in
-from foldline.memory.ledger_lines import LedgerLine, ledger_items
+from foldline.memory.ledger_lines import ledger_items
 from foldline.protocol import NEW, BaseMessage, Clear, Edit, Revert
 from foldline.text.harmless import clean
 from foldline.view.items import (
@@ -26,7 +26,7 @@ from .summary_text import harmless, ledger_of, unframed, with_ledger
 
 if TYPE_CHECKING:
     from foldline.view.projection import Projection
-    from foldline.view.state import ViewMarker
+    from foldline.view.undo import ViewMarker
 
 SHARE = 0.5
 """Maximum share of the free tokens below the threshold that the ledger may use.
@@ -164,7 +164,7 @@ def _fill_placeholders(
 
     Earlier placeholders keep their lines if there is still enough room for the new placeholders.
     """
-    earlier: dict[int, BaseMessage] = {}
+    earlier = {}
     used = 0
     for at, message in enumerate(view):
         old_message = before.get(message.key)
@@ -190,7 +190,7 @@ def _fill_placeholders(
 def _pinned_lines(before: Messages, after: Messages) -> list[str]:
     """Return the pinned lines of the summaries that were replaced."""
     kept = {message.key for message in after}
-    lines: dict[LedgerLine, None] = {}
+    lines = {}
     for message in before:
         if is_summary(message) and message.key not in kept:
             _, pinned = ledger_of(unframed(message))

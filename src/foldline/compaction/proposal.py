@@ -41,7 +41,6 @@ NOT_EDITABLE = (
 CANNOT_PIN = (
     "Entry {} cannot be pinned, because it is not a conversation message in this view."
 )
-PINS_TOO_LARGE = "with these pins, the new view is not smaller"
 REJECTED = "The compaction was rejected: {}."
 
 
@@ -310,7 +309,7 @@ class Proposal:
 
     def _with_summaries(self, revise: Callable[[str], str]) -> tuple[BaseMessage, ...]:
         """Return the draft, with `revise` applied to each new summary."""
-        drafted: list[BaseMessage] = []
+        drafted = []
         for message in self.drafted:
             if message.index == NEW:
                 message = framed(revise(unframed(message)))
@@ -348,7 +347,7 @@ class Proposal:
             before, after, self.pinned_before | pins, unseen_may_be_clipped=was_refused
         )
         if not problems and self._tokens(after) >= self._item_tokens(self.view):
-            problems = [PINS_TOO_LARGE]
+            problems = ["with these pins, the new view is not smaller"]
         if problems:
             raise CompactionFailed(REJECTED.format("; ".join(problems)))
         new_audit = audit(removed(before, after), after)
@@ -406,7 +405,7 @@ def shown(
     view: Sequence[ViewItem], originals: Mapping[int, BaseMessage], pins: frozenset[int]
 ) -> list[BaseMessage]:
     """Return the messages of a view, replacing pinned messages with their originals."""
-    messages: list[BaseMessage] = []
+    messages = []
     for item in view:
         message = item.message
         if item.index in pins:

@@ -210,7 +210,7 @@ def _arguments(
                 f"({type(error).__name__}: {error})",
             )
         ) from error
-    arguments: list[object] = []
+    arguments = []
     for parameter in parameters:
         if parameter.kind in (
             parameter.POSITIONAL_ONLY,

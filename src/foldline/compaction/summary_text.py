@@ -53,7 +53,7 @@ The newest items are kept.
 
 
 def framed(summary: str) -> SystemMessage:
-    """Return a summary message whose text is marked as data (docs/design/compaction.md)."""
+    """Return a summary message with its text marked as data (docs/design/compaction.md)."""
     frame = load_prompt("summary-frame").replace(
         "{summary}", defused(summary, "summary")
     )
@@ -91,7 +91,7 @@ class _AppendedList:
 
 def notes_of(summary: str) -> str:
     """Return a summary without its appended lists."""
-    parts: list[str] = []
+    parts = []
     end = 0
     for appended in _lists(summary):
         parts.append(summary[end : appended.start])
@@ -124,8 +124,8 @@ def _lists(summary: str) -> list[_AppendedList]:
 
     Takes linear time, because each missing end tag is searched for only once.
     """
-    lists: list[_AppendedList] = []
-    unclosed: set[str] = set()
+    lists = []
+    unclosed = set()
     last_end = 0
     for opening in _LIST_START.finditer(summary):
         name = opening[1]
@@ -206,7 +206,7 @@ def with_ledger(
     for appended in reversed(_lists(summary)):
         if appended.name in (PINNED, LEDGER):
             text = text[: appended.start] + text[appended.end :]
-    blocks: list[str] = []
+    blocks = []
     if pinned:
         blocks.append(_block(PINNED, pinned))
     if items:
@@ -229,8 +229,8 @@ def revised_ledger(summary: str, changes: Mapping[str, LedgerChange]) -> str:
     """
     lines, old_pinned = ledger_of(summary)
     old_pinned_ids = {line.id for line in old_pinned}
-    unpinned: list[LedgerLine] = []
-    pinned: list[LedgerLine] = []
+    unpinned = []
+    pinned = []
     for line in (*lines, *old_pinned):
         default = "pin" if line.id in old_pinned_ids else ""
         change = changes.get(line.id, default)
@@ -294,7 +294,7 @@ def _number(quote: str) -> int:
 
 
 def _items_of(summary: str, tag: str) -> list[str]:
-    items: list[str] = []
+    items = []
     for body in _bodies(summary, tag):
         items += _items(tag, body)
     return items
@@ -336,7 +336,7 @@ def _newest(items: list[str], max_tokens: int) -> list[str]:
 
     Items that are too long are skipped.
     """
-    kept: list[str] = []
+    kept = []
     for item in reversed(items):
         tokens = estimate_tokens(item) + 1
         if tokens <= max_tokens:

@@ -106,7 +106,7 @@ class SummaryWriter:
         """
         prompt = load_prompt(prompt_name, self._language)
         instructions = [prompt, *extra_instructions(self._ctx, self._language)]
-        quoted: list[str] = []
+        quoted = []
         if previous:
             half = self._room(*instructions) // 2
             quoted.append(delimited("previous-summary", _shortened(previous, half)))

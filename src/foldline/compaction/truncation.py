@@ -22,7 +22,7 @@ from foldline.view.cut import (
     seen_up_to,
     unseen_from,
 )
-from foldline.view.items import Key, Messages, is_preamble
+from foldline.view.items import Messages, is_preamble
 from foldline.view.tokens import message_tokens
 
 from .strategy import CompactionContext, tokens_of
@@ -117,7 +117,7 @@ class TruncateTurns:
 
     async def compact(self, ctx: CompactionContext) -> Messages | None:
         excess = tokens_of(ctx.history) - self.target
-        dropped: set[Key] = set()
+        dropped = set()
         for group in _droppable(ctx):
             if excess <= 0:
                 break

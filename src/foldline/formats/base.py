@@ -103,7 +103,7 @@ class JsonObject(dict[str, Json]):
         """
         value = self.at(*path)
         items = value if isinstance(value, list) else [value]
-        pieces: list[JsonObject] = []
+        pieces = []
         for item in items:
             if item and isinstance(item, str):
                 pieces.append(JsonObject(type="text", text=item))
@@ -143,18 +143,6 @@ class JsonObject(dict[str, Json]):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """The number of messages in a request, as stated by the file.
-
-    The system prompt is not included.
-    """
-
-    before: int
-    """The index of the first entry that was added after the request."""
-    messages: int
-
-
-@dataclass(frozen=True, slots=True)
 class ForeignSession:
     """A session read from another agent's file."""
 
@@ -168,11 +156,6 @@ class ForeignSession:
     damage: Damage
     notes: tuple[str, ...] = ()
     """Notes to the user, for example about parts that were left out."""
-    counted: tuple[Counted, ...] = ()
-    """Message counts that the file states for its requests, oldest first.
-
-    `reader.checked` compares them with the view.
-    """
     children: "tuple[ForeignChild, ...]" = ()
     """The session's subagents. Each has a marker entry in the session."""
     digests: "Digests | None" = None
@@ -311,8 +294,8 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
 
     Also counts the lines that are incomplete or cannot be decoded.
     """
-    lines: list[JsonLine] = []
-    damaged: list[int] = []
+    lines = []
+    damaged = []
     position = 0
     for number, line in enumerate(data.split(b"\n"), start=1):
         content = line.strip(b"\0 \t\r")

@@ -3,13 +3,11 @@
 These are its title, its folder, and whether another agent wrote the prompts.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from .base import bytes_in, json_lines
-
-Names = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +20,25 @@ class Beside:
     """Whether the session's prompts were written by another agent."""
 
 
-class SharedFiles:
-    """Caches data from files that many sessions share."""
+def modified(path: Path) -> int:
+    """Return when a file was last changed, in nanoseconds; 0 if it does not exist."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
-    def __init__(self) -> None:
-        self._names: dict[Path, Names] = {}
 
-    def names(self, path: Path, read: Callable[[Path], Names]) -> Names:
-        """Return the names that `read` extracts from a file."""
-        if path not in self._names:
-            self._names[path] = read(path)
-        return self._names[path]
+def session_index(home: Path, key: str, value: str) -> dict[str, str]:
+    """Return the `value` field of each record in an agent's session index, by `key` field.
 
-    def index(self, home: Path, key: str, value: str) -> Names:
-        """Return the `value` field of each record in an agent's session index, by `key` field.
+    If several records have the same key, the newest is used.
+    """
+    path = home / "session_index.jsonl"
+    return _read_index(path, modified(path), key, value)
 
-        If several records have the same key, the newest is used.
-        """
 
-        def read(path: Path) -> Names:
-            records = [line.record for line in json_lines(bytes_in(path))[0]]
-            return {record.text(key): record.text(value) for record in records}
-
-        return self.names(home / "session_index.jsonl", read)
+@lru_cache(maxsize=4)
+def _read_index(path: Path, modified: int, key: str, value: str) -> dict[str, str]:
+    """Read an index, which many sessions share, only once as long as it does not change."""
+    records = [line.record for line in json_lines(bytes_in(path))[0]]
+    return {record.text(key): record.text(value) for record in records}

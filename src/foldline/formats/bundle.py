@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import Final
 
 from foldline.files import make_private, read_regular, write_new
 from foldline.history import CONTENTS, EVENTS, parse_log
@@ -35,62 +34,55 @@ from .export import Exported, Original
 from .parts import counted_notes
 from .redaction import side_files
 
-NAME: Final = "foldline-session"
-VERSION: Final = 1
-MANIFEST: Final = "manifest.json"
-BUNDLED: Final = "foldline file"
+NAME = "foldline-session"
+VERSION = 1
+MANIFEST = "manifest.json"
+BUNDLED = "foldline file"
 """The format name of a session that was read from a `.foldline` file."""
 
-MOST_BYTES: Final = 8 * 1024**3
+MOST_BYTES = 8 * 1024**3
 """Maximum total size of all members, unpacked, in bytes.
 
 A file that exceeds a limit is rejected.
 """
-MOST_HISTORY: Final = 512 * 1024**2
+MOST_HISTORY = 512 * 1024**2
 """Maximum size of an unpacked history, in bytes."""
-MOST_SIDE_FILE: Final = 64 * 1024**2
+MOST_SIDE_FILE = 64 * 1024**2
 """Maximum size of any other unpacked member, in bytes.
 
 Foldline itself stores at most 32 MiB in one.
 """
-MOST_MEMBERS: Final = 200_000
+MOST_MEMBERS = 200_000
 """Maximum number of members of a zip file."""
-MOST_RATIO: Final = 300
+MOST_RATIO = 300
 """Maximum compression ratio of a file that unpacks to more than `_ALWAYS_FINE` bytes.
 
 Sessions have ratios of 5 to 30; a zip bomb has about 1,000.
 """
-_ALWAYS_FINE: Final = 64 * 1024**2
-_MANIFEST_BYTES: Final = 16 * 1024**2
+_ALWAYS_FINE = 64 * 1024**2
+_MANIFEST_BYTES = 16 * 1024**2
 
-DAMAGED: Final = "{path} is incomplete or damaged. Export the session again."
-OTHER_ZIP: Final = "{path} is a zip file, but not one that `foldline export` wrote."
-NOT_READ: Final = "{path} was not read: it {problem}."
-NEWER: Final = "was written by a newer Foldline (file version {version}, newest known version {known})"
-_REDACTED: Final = (
+DAMAGED = "{path} is incomplete or damaged. Export the session again."
+OTHER_ZIP = "{path} is a zip file, but not one that `foldline export` wrote."
+NOT_READ = "{path} was not read: it {problem}."
+_REDACTED = (
     "Credentials in this file were redacted when it was exported: see its manifest."
 )
-_LEFT_OUT: Final = (
-    "{files} were left out of this file when it was exported: see its manifest."
-)
-_IGNORED: Final = "{files} in it do not belong to a session and were ignored."
-_TOO_LARGE: Final = (
-    "{name} is larger than {most} MB: `foldline import` will not read this file."
-)
+_LEFT_OUT = "{files} were left out of this file when it was exported: see its manifest."
 
-_CHILD: Final = re.compile(rf"(?:{CHILDREN}/[0-9A-Za-z][0-9A-Za-z_-]{{0,99}}/){{1,8}}")
+_CHILD = re.compile(rf"(?:{CHILDREN}/[0-9A-Za-z][0-9A-Za-z_-]{{0,99}}/){{1,8}}")
 """Matches the folder of a subagent's session."""
-_SIDE_FILE: Final = re.compile(
+_SIDE_FILE = re.compile(
     r"contents/[0-9a-f]{64}|outputs/(?!\.{1,2}$)[^/\\\x00-\x1f\x7f:\ud800-\udfff]{1,200}"
 )
-_LONGEST_NAME: Final = 250
+_LONGEST_NAME = 250
 """Maximum length of a file name, in bytes; longer names are invalid.
 
 File systems accept 255 bytes.
 """
-_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_ENCRYPTED: Final = 0x1
-_BROKEN: Final = (
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+_BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError, RuntimeError,
 )  # fmt: skip
 """Exceptions that `zipfile` raises for a damaged archive."""
@@ -261,7 +253,10 @@ def _manifest(
     if manifest.get("format") != NAME or not version:
         raise FoldlineError(OTHER_ZIP, path=path)
     if version > VERSION:
-        problem = NEWER.format(version=manifest["version"], known=VERSION)
+        problem = (
+            f"was written by a newer Foldline (file version {version}, "
+            f"newest known version {VERSION})"
+        )
         raise FoldlineError(NOT_READ, path=path, problem=problem)
     return manifest
 
@@ -281,10 +276,11 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
 
 def _notes_on(manifest: JsonObject, ignored: int) -> tuple[str, ...]:
     left_out = len(manifest.object("left_out"))
+    foreign = many(ignored, "file")
     counts = {
         _REDACTED: len(manifest.object("redacted")),
         _LEFT_OUT.format(files=many(left_out, "file")): left_out,
-        _IGNORED.format(files=many(ignored, "file")): ignored,
+        f"{foreign} in it do not belong to a session and were ignored.": ignored,
     }
     return tuple(counted_notes(counts))
 
@@ -428,4 +424,4 @@ def _too_large(members: dict[str, bytes]) -> Iterator[str]:
     for name, data in members.items():
         most = most_bytes(name)
         if len(data) > most:
-            yield _TOO_LARGE.format(name=name, most=most // 1024**2)
+            yield f"{name} is larger than {most // 1024**2} MB: `foldline import` will not read this file."

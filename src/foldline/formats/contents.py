@@ -63,7 +63,7 @@ class ContentReader:
 
     def parts(self, pieces: Iterable[JsonObject]) -> tuple[Part, ...]:
         """Return all parts except tool results."""
-        parts: list[Part] = []
+        parts = []
         pieces = [piece for piece in pieces if "functionResponse" not in piece]
         if any("functionCall" in piece for piece in pieces):
             self._unanswered = []

@@ -140,8 +140,8 @@ def _head(data: bytes) -> Head:
     The lines of a document that spans several lines are not parsed individually.
     """
     value = _document(data)
-    lines: list[JsonObject] = []
-    items: list[JsonObject] = []
+    lines = []
+    items = []
     if value is None or b"\n" not in data.strip():
         lines = _head_records(data)
     if isinstance(value, list):
@@ -165,7 +165,7 @@ def _head_records(data: bytes) -> list[JsonObject]:
         if match:
             start = later.rfind(b"\n", 0, match.start()) + 1
             split.append(later[start:].split(b"\n", 1)[0])
-    lines: list[bytes] = []
+    lines = []
     for line in split:
         content = line.strip(b"\0 \t\r")
         if content:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from foldline.history import typed_path
 from foldline.history.paths import check_new
@@ -41,22 +41,15 @@ from foldline.view.state import unmarked
 
 from .base import parse_object
 
-HANDED_OVER: Final = ("claude-code", "codex", "pi", "kimi-cli", "copilot", "opencode")
+HANDED_OVER = ("claude-code", "codex", "pi", "kimi-cli", "copilot", "opencode")
 """Agents to which sessions can be handed over.
 
 Their names are not export formats.
 """
-NO_SUCH_FORMAT: Final = "There is no export format {name!r}. Available: {formats}."
-USE_HANDOFF: Final = (
-    "{agent} is not an export format. Use `foldline handoff --to {agent}` instead."
-)
-CHILDREN_LEFT_OUT: Final = (
+CHILDREN_LEFT_OUT = (
     "Left out: the steps of {subagents}. Their answers are in the tool results."
 )
-OWN_PROMPT: Final = (
-    "Left out: the system prompt and the instructions, because {agent} uses its own."
-)
-INVALID_ARGUMENTS: Final = (
+INVALID_ARGUMENTS = (
     "The arguments of {calls} are not a JSON object and were replaced by an empty one."
 )
 
@@ -171,12 +164,18 @@ def export_format(name: str) -> ExportFormat:
     if name in HANDED_OVER:
         raise FoldlineError(handed_over(name))
     names = ", ".join(form.name for form in WRITTEN)
-    raise FoldlineError(NO_SUCH_FORMAT, name=name, formats=names)
+    raise FoldlineError(
+        "There is no export format {name!r}. Available: {formats}.",
+        name=name,
+        formats=names,
+    )
 
 
 def handed_over(agent: str) -> str:
     """Return the error for naming an agent as an export format."""
-    return USE_HANDOFF.format(agent=agent)
+    return (
+        f"{agent} is not an export format. Use `foldline handoff --to {agent}` instead."
+    )
 
 
 def only_view(original: Original) -> Original:
@@ -227,7 +226,7 @@ def _files_of(projection: Projection) -> CompactionDetails:
     return compactions[-1].details if compactions else CompactionDetails()
 
 
-PROVIDER: Final = "unknown"
+PROVIDER = "unknown"
 """The provider named in sessions that are written for other agents.
 
 The agents choose their own provider when they open a session.
@@ -267,7 +266,7 @@ class HandedView:
         if self.invalid_calls:
             calls = many(self.invalid_calls, "call")
             notes = (INVALID_ARGUMENTS.format(calls=calls), *notes)
-        own = OWN_PROMPT.format(agent=agent)
+        own = f"Left out: the system prompt and the instructions, because {agent} uses its own."
         return Exported(data, (own, *notes), side_files or {})
 
 
@@ -281,7 +280,7 @@ def handed_view(original: Original) -> HandedView:
     if view and is_summary(view[0]) and view[0].text.strip():
         summary = view.pop(0)
     time = original.header.created_at
-    messages: list[tuple[datetime, BaseMessage]] = []
+    messages = []
     invalid = 0
     for message in view:
         time = message.at or time
@@ -309,7 +308,7 @@ def _handed(item: ViewItem, projection: Projection) -> BaseMessage:
     return message.model_copy(update={"parts": parts})
 
 
-_LEVELS: Final = 8
+_LEVELS = 8
 """Number of nesting levels to leave free around a call's arguments.
 
 No record adds this many levels.

@@ -15,7 +15,7 @@ from dataclasses import replace
 from hashlib import md5
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from foldline.data import data_home
 from foldline.files import make_private, put_private
@@ -28,7 +28,7 @@ from .base import object_in
 from .export import Exported, HandedView, Original, handed_view
 from .homes import folders_of
 
-RESUMED_BY: Final[Mapping[str, tuple[str, str, str]]] = {
+RESUMED_BY: Mapping[str, tuple[str, str, str]] = {
     "claude-code": ("claude_code", "write_claude_code", "claude --resume {id}"),
     "codex": ("codex", "write_codex", "codex resume {id}"),
     "pi": ("pi", "write_pi", "pi --session {path}"),
@@ -43,10 +43,7 @@ RESUMED_BY: Final[Mapping[str, tuple[str, str, str]]] = {
 """For each agent, the module in `writers`, its writer, and the command that resumes the session."""
 
 
-EMPTY_VIEW: Final = "There is nothing to hand over: the view is empty."
-NO_FOLDER_LIST: Final = (
-    "{path} cannot be read, and kimi-cli finds sessions only through it."
-)
+EMPTY_VIEW = "There is nothing to hand over: the view is empty."
 
 
 class HandedOver(NamedTuple):
@@ -143,8 +140,8 @@ def _path(agent: str, folder: str, name: str) -> Path:
             return data_home() / "handoffs" / f"{name}.json"
 
 
-_PI_SEPARATORS: Final = re.compile(r"[/\\:]")
-_LONGEST: Final = 200
+_PI_SEPARATORS = re.compile(r"[/\\:]")
+_LONGEST = 200
 """Maximum length of a project name, in characters.
 
 A longer name is cut off, and a hash is appended.
@@ -184,7 +181,10 @@ def _add_kimi_folder(path: Path, folder: str) -> None:
     """
     listed = object_in(path)
     if path.exists() and not listed:
-        raise FoldlineError(NO_FOLDER_LIST, path=path)
+        raise FoldlineError(
+            "{path} cannot be read, and kimi-cli finds sessions only through it.",
+            path=path,
+        )
     if any(entry.text("path") == folder for entry in listed.objects("work_dirs")):
         return
     folders = [

@@ -7,9 +7,8 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from foldline.data import matches_id
 from foldline.protocol import FoldlineError
@@ -42,7 +41,7 @@ class AgentFolders:
 
     def files(self) -> Iterator[Path]:
         """Yield the session files, in no particular order."""
-        seen: set[Path] = set()
+        seen = set()
         for folder in self.folders():
             for pattern in self.patterns:
                 for path in folder.glob(pattern):
@@ -72,7 +71,7 @@ class AgentFolders:
                 return path.stem
 
     def stored(self) -> "list[StoredSession]":
-        """Return the sessions that opencode keeps in its store instead of in files.
+        """Return the sessions that opencode keeps in its database.
 
         Raises:
             FoldlineError: the store cannot be read.
@@ -80,17 +79,19 @@ class AgentFolders:
         if self.agent != "opencode":
             return []
         from foldline.formats.readers.opencode.store import (
-            stored_in_database,
-            stored_in_files,
-        )  # imports SQLite
+            stored_in_database,  # imports SQLite
+        )
 
-        sessions: dict[str, StoredSession] = {}
-        for folder in self.folders():
-            databases = map(stored_in_database, folder.glob("opencode*.db"))
-            # opencode created its database from the folder `storage`, which may still exist
-            for session in chain(*databases, stored_in_files(folder / "storage")):
-                sessions.setdefault(session.id, session)
-        return list(sessions.values())
+        databases = (
+            database
+            for folder in self.folders()
+            for database in folder.glob("opencode*.db")
+        )
+        return [
+            session
+            for database in databases
+            for session in stored_in_database(database)
+        ]
 
     def ids(self) -> dict[Path, str]:
         """Return the ids of all sessions by path, excluding subagents.
@@ -115,7 +116,7 @@ class AgentFolders:
         return sorted(path for path in packed if not path.with_suffix("").is_file())
 
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
 
 def _home(variable: str, *usual: str) -> list[Path]:
@@ -157,7 +158,7 @@ def _folders(agent: Format) -> list[Path]:
             return [home / below for home in _home(variable, usual)]
 
 
-_ONE_FOLDER: Final[dict[Format, tuple[str, str, str]]] = {
+_ONE_FOLDER: dict[Format, tuple[str, str, str]] = {
     "copilot": ("COPILOT_HOME", ".copilot", "session-state"),
     "gemini-cli": ("GEMINI_CLI_HOME", "", ".gemini/tmp"),
     "mistral-vibe": ("VIBE_HOME", ".vibe", "logs/session/unified"),
@@ -201,7 +202,7 @@ def _is_kimi_session(path: Path) -> bool:
     return part is None or not path.with_name(part[1] + path.suffix).is_file()
 
 
-AGENT_FOLDERS: Final = (
+AGENT_FOLDERS = (
     AgentFolders("claude-code", ("*/*.jsonl",)),
     AgentFolders(
         "codex",
@@ -232,7 +233,7 @@ AGENT_FOLDERS: Final = (
     AgentFolders("mistral-vibe", ("*/CURRENT",)),
 )
 
-AGENTS: Final[tuple[str, ...]] = tuple(folders.agent for folders in AGENT_FOLDERS)
+AGENTS: tuple[str, ...] = tuple(folders.agent for folders in AGENT_FOLDERS)
 
 
 def folders_of(agent: str) -> AgentFolders | None:

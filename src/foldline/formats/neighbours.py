@@ -8,52 +8,44 @@ from foldline.formats.readers.kimi_cli.beside import beside_kimi
 from foldline.formats.readers.klaude import reader as klaude
 
 from .base import object_in
-from .beside import Beside, SharedFiles
+from .beside import Beside, session_index
 
 
-class Neighbours:
-    """Looks up facts about sessions outside their own files.
+def beside(agent: str, path: Path, session_id: str) -> Beside:
+    """Return the facts about a session that are outside its own file."""
+    match agent:
+        case "codex":
+            return Beside(title=_codex_title(path, session_id))
+        case "kimi-cli":
+            return beside_kimi(path, session_id)
+        case "klaude-code":
+            meta = klaude.beside(path)
+            return Beside(
+                meta.text("title"), meta.text("work_dir"), klaude.is_by_agent(meta)
+            )
+        case "mistral-vibe":
+            meta = object_in(path.with_name("meta.json"))
+            return Beside(
+                meta.text("title"), meta.text("environment", "working_directory")
+            )
+        case "gemini-cli":
+            return Beside(cwd=_gemini_folder(path))
+        case _:
+            return Beside()
 
-    Files that many sessions share are read only once.
+
+def _codex_title(path: Path, session_id: str) -> str:
+    """Return the title that the user gave the session.
+
+    Codex keeps these titles in an index file.
     """
-
-    def __init__(self) -> None:
-        self._shared = SharedFiles()
-
-    def of(self, agent: str, path: Path, session_id: str) -> Beside:
-        match agent:
-            case "codex":
-                return self._codex(path, session_id)
-            case "kimi-cli":
-                return beside_kimi(path, session_id, self._shared)
-            case "klaude-code":
-                meta = klaude.beside(path)
-                return Beside(
-                    meta.text("title"), meta.text("work_dir"), klaude.is_by_agent(meta)
-                )
-            case "mistral-vibe":
-                meta = object_in(path.with_name("meta.json"))
-                return Beside(
-                    meta.text("title"), meta.text("environment", "working_directory")
-                )
-            case "gemini-cli":
-                return Beside(cwd=_gemini_folder(path))
-            case _:
-                return Beside()
-
-    def _codex(self, path: Path, session_id: str) -> Beside:
-        """Return the title that the user gave the session.
-
-        Codex keeps these titles in an index file.
-        """
-        roots = (
-            above
-            for above in path.parents
-            if above.name in ("sessions", "archived_sessions")
-        )
-        home = next(roots, path.parent).parent
-        names = self._shared.index(home, "id", "thread_name")
-        return Beside(title=names.get(session_id, ""))
+    roots = (
+        above
+        for above in path.parents
+        if above.name in ("sessions", "archived_sessions")
+    )
+    home = next(roots, path.parent).parent
+    return session_index(home, "id", "thread_name").get(session_id, "")
 
 
 def _gemini_folder(path: Path) -> str:

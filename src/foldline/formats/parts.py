@@ -36,7 +36,6 @@ The request's tokens are counted.
 """
 LEFT_OUT = "Left out: message parts of unsupported types: {kinds}."
 UNKNOWN_RECORDS = "Not in the view: records of unknown types: {kinds}."
-BEGINNING_LOST = "The beginning of the session is not in the file."
 BY_SUBAGENT = "This is a subagent's session: its prompts were written by the agent that started it."
 PROMPT_CHANGED = (
     "The system prompt changed during the session. Only the last one is shown."
@@ -44,7 +43,6 @@ PROMPT_CHANGED = (
 OTHER_BRANCHES = (
     "{messages} on other branches than the current one. Use /rewind to see them."
 )
-BROKEN_CHAIN = "The chain of records has {gaps}. At each gap, the preceding record was used as the parent."
 LOST_CUTS = "{compactions} to kept messages that are not in the file: nothing before them is kept."
 LONGEST_KIND = 40
 """Maximum length of a record's type in notes, in characters.
@@ -174,7 +172,7 @@ def tool_call_parts(calls: Json, position: int) -> tuple[ToolCallPart, ...]:
 
     A call without an id gets an id that is derived from the answer's position.
     """
-    parts: list[ToolCallPart] = []
+    parts = []
     for number, call in enumerate(JsonObject(calls=calls).objects("calls")):
         call_id = call.text("id") or f"call_{position}_{number}"
         parts.append(
@@ -339,7 +337,11 @@ def branch_notes(messages: int, gaps: int) -> Iterator[str]:
         are = many(messages, "message is", "messages are")
         yield OTHER_BRANCHES.format(messages=are)
     if gaps:
-        yield BROKEN_CHAIN.format(gaps=many(gaps, "gap"))
+        number = many(gaps, "gap")
+        yield (
+            f"The chain of records has {number}. "
+            "At each gap, the preceding record was used as the parent."
+        )
 
 
 def lost_cuts_note(count: int) -> tuple[str, ...]:
@@ -369,7 +371,7 @@ def by_kind(kinds: Iterable[str]) -> str:
 
 
 def beginning_note(*, is_lost: bool) -> tuple[str, ...]:
-    return (BEGINNING_LOST,) if is_lost else ()
+    return ("The beginning of the session is not in the file.",) if is_lost else ()
 
 
 def sub_agent_note(by_agent: bool) -> tuple[str, ...]:

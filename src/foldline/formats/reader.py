@@ -5,7 +5,6 @@ Each session is checked against the file's own counts, and can be followed as it
 
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,15 +17,14 @@ from foldline.protocol import (
     AssistantMessage,
     Entry,
     FoldlineError,
-    SystemMessage,
     Unknown,
     system_words,
 )
 from foldline.sequences import same_start
-from foldline.view.items import is_preamble
+from foldline.view.items import IN_VIEW, is_preamble
 from foldline.view.projection import Projection
 
-from .base import Counted, ForeignSession
+from .base import ForeignSession
 from .detection import FOREIGN, FORMATS, UnreadableFile, detect
 from .parts import by_kind
 
@@ -41,11 +39,7 @@ _ZIP = b"PK\x03\x04"
 
 Only zip files written by `foldline export` can be read.
 """
-UNKNOWN_FORMAT = "Unknown format {format!r}. Foldline reads {formats}."
 UNREADABLE = "{path} {what}. {instead}."
-NO_SESSION_IN_FOLDER = (
-    "{path} has no {files}. Name a session file, or the folder of a session."
-)
 UNKNOWN_DATABASE = (
     "{file} is a database, but not of a known agent. Foldline reads {formats}."
 )
@@ -53,14 +47,6 @@ NO_MESSAGES = "The session has no messages."
 NOTHING_READ = (
     "{path} has {count} records of {title}, but none could be read as a message: this version of the format "
     "is not supported (types of records: {kinds})."
-)
-MESSAGES_DIFFER = (
-    "According to the file, the last request had {counted:,} messages, but the view at that point has "
-    "{shown:,}: a change to the context was not recognised."
-)
-TOKENS_DIFFER = (
-    "The provider counted {reported:,} tokens in the last request, but the view at that point has about "
-    "{read:,}: the model saw {comparison} than the view shows."
 )
 GONE = "{path} was moved or deleted."
 TOO_LARGE = (
@@ -80,7 +66,11 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     """
     path = typed_path(os.fspath(path))
     if format is not None and format not in FORMATS:
-        raise FoldlineError(UNKNOWN_FORMAT, format=format, formats=_readable())
+        raise FoldlineError(
+            "Unknown format {format!r}. Foldline reads {formats}.",
+            format=format,
+            formats=_readable(),
+        )
     path = session_file(path)
     if format in (None, "opencode") and _begins(file_of(path), _SQLITE):
         return _read_database(path)
@@ -124,18 +114,22 @@ def session_file(path: Path) -> Path:
     """Return the file to read in a session's folder.
 
     The session may come from Foldline, klaude-code, kimi-cli, Copilot CLI or mistral-vibe. The folder may
-    also be opencode's, which contains all of its sessions; the newest one is read.
+    also be opencode's, which contains the database with all of its sessions.
 
     Raises:
         FoldlineError: the folder is none of these.
     """
     if not is_folder(path):
         return path
-    file = file_in(path) or _newest_stored(path)
+    file = file_in(path)
     if file is None:
         *others, last = _OF_FOLDERS
         files = f"{', '.join(others)} or {last}"
-        raise FoldlineError(NO_SESSION_IN_FOLDER, path=path, files=files)
+        raise FoldlineError(
+            "{path} has no {files}. Name a session file, or the folder of a session.",
+            path=path,
+            files=files,
+        )
     return file
 
 
@@ -196,18 +190,6 @@ def _read_database(path: Path) -> ForeignSession:
     raise FoldlineError(UNREADABLE, path=file, what=what, instead=refusal.instead)
 
 
-def _newest_stored(folder: Path) -> Path | None:
-    if not (is_folder(folder / "session") or is_folder(folder / "storage")):
-        return None
-    from foldline.formats.readers.opencode.reader import newest_of
-    from foldline.formats.readers.opencode.store import is_store, stored_in_files
-
-    for store in (folder, folder / "storage"):
-        if is_store(store):
-            return newest_of(stored_in_files(store), folder).path
-    return None
-
-
 def _read(path: Path) -> bytes:
     try:
         return read_regular(path)
@@ -229,12 +211,6 @@ def _readable() -> str:
 
 _MANY = 10
 """A session with at least this many records but no message was probably misread, and is rejected."""
-_SLACK = 0.25, 3
-"""Maximum difference between two message counts.
-
-The limit is given as a fraction and as a number of messages; the larger of the two
-applies. Counts differ because agents merge adjacent messages when they send them.
-"""
 _OVERHEAD = 80_000
 """Maximum size of a request's system prompt and tools, in tokens.
 
@@ -259,7 +235,7 @@ Smaller reports are ignored, because they cannot describe a coding agent's whole
 
 
 def checked(session: ForeignSession, title: str, path: Path) -> ForeignSession:
-    """Add notes on counts in the file that differ from the view.
+    """Add a note if the tokens reported for the last request do not match the view.
 
     Args:
         title: the agent's name.
@@ -267,14 +243,13 @@ def checked(session: ForeignSession, title: str, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: the session has many records, but no message.
     """
-    projection, differences = _projected(session)
+    projection, note = _projected(session)
     if (
         any(not is_preamble(item.message) for item in projection.view)
         or projection.markers
     ):
-        return replace(
-            session, notes=(*session.notes, *differences), projection=projection
-        )
+        notes = (*session.notes, note) if note else session.notes
+        return replace(session, notes=notes, projection=projection)
     unread = [entry for entry in session.entries if isinstance(entry, Unknown)]
     if len(unread) >= _MANY:
         kinds = by_kind(entry.type.partition(".")[2] for entry in unread)
@@ -284,20 +259,12 @@ def checked(session: ForeignSession, title: str, path: Path) -> ForeignSession:
     return replace(session, notes=(*session.notes, NO_MESSAGES))
 
 
-def _projected(session: ForeignSession) -> tuple[Projection, Sequence[str]]:
-    """Return the projection, and notes on differences from the file's own counts.
-
-    The numbers of messages and of tokens are compared.
-    """
+def _projected(session: ForeignSession) -> tuple[Projection, str]:
+    """Return the projection, and a note if the last reported tokens do not match it."""
     projection = Projection()
-    newest = session.counted[-1] if session.counted else None
-    messages = ""
     report: tuple[AssistantMessage, int, int] | None = None
     overhead = _OVERHEAD
     for entry in session.entries:
-        if newest is not None and entry.index >= newest.before:
-            messages = _messages_note(projection, newest)
-            newest = None
         if (
             isinstance(entry, AssistantMessage)
             and entry.usage
@@ -308,28 +275,9 @@ def _projected(session: ForeignSession) -> tuple[Projection, Sequence[str]]:
             report = entry, read, thought
             overhead = min(overhead, max(0, entry.usage.input - read - thought))
         projection.append(entry)
-    if newest is not None:
-        messages = _messages_note(projection, newest)
-    in_view = {item.message.index for item in projection.view}
-    notes = [messages]
-    if report and report[0].index in in_view:
-        notes.append(_tokens_note(*report, overhead))
-    return projection, list(filter(None, notes))
-
-
-def _messages_note(projection: Projection, counted: Counted) -> str:
-    systems = [
-        item.message
-        for item in projection.view
-        if isinstance(item.message, SystemMessage)
-    ]
-    shown = len(projection.view) - sum(
-        message.origin == "prompt" for message in systems
-    )
-    part, number = _SLACK
-    if abs(shown - counted.messages) <= max(number, part * counted.messages):
-        return ""
-    return MESSAGES_DIFFER.format(counted=counted.messages, shown=shown)
+    if report is None or projection.fate(report[0].index).kind not in IN_VIEW:
+        return projection, ""
+    return projection, _tokens_note(*report, overhead)
 
 
 def _tokens_note(
@@ -354,7 +302,10 @@ def _tokens_note(
         comparison = "more"
     else:
         return ""
-    return TOKENS_DIFFER.format(reported=reported, read=read, comparison=comparison)
+    return (
+        f"The provider counted {reported:,} tokens in the last request, but the view at that point has about "
+        f"{read:,}: the model saw {comparison} than the view shows."
+    )
 
 
 LIMIT = 8_000_000

@@ -46,8 +46,8 @@ def relist(
     summary = _summary_in(new, before.summary if before else "")
     ahead: list[int] = []
     kept: list[int] = []
-    texts: dict[int, str] = {}
-    listed: set[int] = set()
+    texts = {}
+    listed = set()
     new_calls: set[str] = set()
     target = ahead if summary else kept
     for piece, index in zip(context, indices, strict=True):

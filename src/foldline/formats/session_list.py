@@ -10,11 +10,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from foldline.data import real_path
 from foldline.files import opened, read_regular
@@ -27,17 +28,17 @@ from foldline.text.shorten import clip_cells
 from .base import EPOCH, ForeignSession
 from .detection import FOREIGN, Format
 from .homes import AGENT_FOLDERS, AGENTS, AgentFolders
-from .neighbours import Neighbours
+from .neighbours import beside
 
 # --- excerpts -----------------------------------------------------------------------------------------
 
-_STEPS: Final = (32 * 1024, 192 * 1024, 1024 * 1024)
+_STEPS = (32 * 1024, 192 * 1024, 1024 * 1024)
 """Sizes of excerpts from the beginning of a file, in bytes.
 
 If an excerpt contains no prompt, the next size is tried. The first is enough for most sessions. Others begin
 with long instructions or a pasted image.
 """
-_TAIL: Final = 24 * 1024
+_TAIL = 24 * 1024
 """Size of the excerpt from the end of a file, in bytes.
 
 This part contains the newest title and the newest answer.
@@ -83,15 +84,15 @@ def _last_lines(file: BinaryIO, after: int) -> bytes:
 
 # --- a list -------------------------------------------------------------------------------------------
 
-_CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
-_LATEST: Final = 4_102_444_800_000
+_CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+_LATEST = 4_102_444_800_000
 """The year 2100 in milliseconds since 1970. Later times are clamped to this value."""
-_WHOLE: Final = 4_000_000
+_WHOLE = 4_000_000
 """Maximum size of a JSON document that is read as a whole, in bytes.
 
 Only excerpts of larger documents are read.
 """
-_DAMAGED: Final = "Damaged records were left out."
+_DAMAGED = "Damaged records were left out."
 """The note for a damaged file.
 
 It contains no line numbers, because those in an excerpt differ from those in the file.
@@ -134,7 +135,6 @@ def found_sessions(
         cwd: working folder of the sessions. By default, the sessions of all folders are listed.
         limit: the maximum number of sessions to return.
     """
-    neighbours = Neighbours()
     here = _FolderFilter(cwd) if cwd else None
     sessions: list[FoundSession] = []
     places = [folders for folders in AGENT_FOLDERS if folders.agent in agents]
@@ -144,7 +144,7 @@ def found_sessions(
     for file in files:
         if limit is not None and len(sessions) >= limit:
             break
-        session = _described(file, neighbours, here)
+        session = _described(file, here)
         if session is not None and (here is None or here.is_it(session.cwd)):
             sessions.append(session)
     sessions += [
@@ -215,30 +215,23 @@ class _FolderFilter:
 
     def __init__(self, folder: Path) -> None:
         self._real = real_path(folder)
-        self._known = {self._real: True, str(folder): True, "": False}
 
     def is_it(self, recorded: str) -> bool:
-        if recorded not in self._known:
-            try:
-                self._known[recorded] = real_path(recorded) == self._real
-            except OSError:  # the path is invalid or cannot be accessed
-                self._known[recorded] = False
-        return self._known[recorded]
+        try:
+            return recorded != "" and real_path(recorded) == self._real
+        except OSError:  # the path is invalid or cannot be accessed
+            return False
 
     def may_be_in(self, excerpt: bytes) -> bool:
         """Return whether any record in an excerpt mentions the folder."""
-        return any(map(self._is_quoted, _CWD.findall(excerpt)))
-
-    def _is_quoted(self, text: bytes) -> bool:
-        try:
-            return self.is_it(str(json.loads(text)))
-        except ValueError:
-            return False
+        for quoted in _CWD.findall(excerpt):
+            with suppress(ValueError):
+                if self.is_it(str(json.loads(quoted))):
+                    return True
+        return False
 
 
-def _described(
-    file: _SessionFile, neighbours: Neighbours, here: _FolderFilter | None
-) -> FoundSession | None:
+def _described(file: _SessionFile, here: _FolderFilter | None) -> FoundSession | None:
     """Return the row for a file.
 
     Returns None if the file does not belong in the list.
@@ -246,7 +239,7 @@ def _described(
     folders = file.folders
     path = file.path
     session_id = folders.id_of(path)
-    stored = neighbours.of(folders.agent, path, session_id)
+    stored = beside(folders.agent, path, session_id)
     meta = Meta(id=session_id, cwd="", created_at=EPOCH, updated_at=EPOCH)
     note = ""
     try:

@@ -212,7 +212,7 @@ def changes_of(call: ToolCallPart, diff: str = "") -> Changes:
 
 def together(changes: Iterable[Changes]) -> Changes:
     files: list[FileTouch] = []
-    diffs: list[str] = []
+    diffs = []
     for change in changes:
         files += change.files
         if change.diff:
@@ -293,7 +293,7 @@ def moved(edit: Changes, target: str) -> Changes:
 
 def patched(text: str) -> Changes:
     """Return the changes in a patch in Codex's own format."""
-    touches: list[FileTouch] = []
+    touches = []
     for line in text[text.find("*** Begin Patch") :].splitlines():
         file = _PATCH_FILE.match(line)
         if file:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 from foldline.history import Damage
 from foldline.protocol import (
@@ -20,7 +20,6 @@ from foldline.protocol import (
     Compaction,
     Edit,
     Entry,
-    Kept,
     Part,
     Revert,
     SessionHeader,
@@ -28,17 +27,15 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     Unknown,
-    Written,
 )
 from foldline.text.numbers import many, some
-from foldline.view.derive import derive
+from foldline.view.derive import AlteredFate, derive
 from foldline.view.items import with_text
 from foldline.view.outline import MessageOutline
 from foldline.view.projection import Projection
 
 from .base import (
     EPOCH,
-    Counted,
     Digests,
     ForeignChild,
     ForeignSession,
@@ -55,7 +52,6 @@ from .parts import (
 )
 from .tool_results import Changes, tool_result
 
-HeadPiece = TypeVar("HeadPiece", Kept, Kept | Written)
 _UNDONE = ("reverted", "cleared", "dropped")
 _BOOKKEEPING = frozenset({"usage", "tokens_after"})
 """Fields of an entry that do not affect the model's context."""
@@ -79,8 +75,6 @@ class Transcript:
 
     Each has a marker after the call that started it or, without such a call, at the end.
     """
-    counted: list[Counted] = field(default_factory=list)
-    """The message counts that the file states for its requests."""
     newest_index: int = NEW
     """The highest index of an entry so far."""
     _marked: set[str] = field(default_factory=set)
@@ -197,7 +191,7 @@ class Transcript:
 
         The system prompt and summaries are excluded.
         """
-        messages: dict[int, BaseMessage] = {}
+        messages = {}
         for index in self.context():
             entry = self.entries[index]
             if isinstance(entry, BaseMessage):
@@ -224,7 +218,7 @@ class Transcript:
         return max(self._summaries(), key=lambda entry: entry.index, default=None)
 
     def _summaries(self) -> list[Compaction]:
-        """Return the compactions whose summaries are in the context."""
+        """Return the compactions with a summary in the context."""
         entries = [self.entries[index] for index in self.context()]
         return [entry for entry in entries if isinstance(entry, Compaction)]
 
@@ -240,7 +234,7 @@ class Transcript:
         """
         chosen = set(indices)
         in_view = {item.index for item in self.projection.view}
-        grouped_indices: list[int] = []
+        grouped_indices = []
         for index in dict.fromkeys(indices):
             caller, *results = self.projection.group(index)
             if index != caller or not (index in in_view or self._says_something(index)):
@@ -278,7 +272,7 @@ class Transcript:
         *,
         ahead: Sequence[int] = (),
         contents: Mapping[int, str] | None = None,
-        fate: Literal["hidden", "clipped"] = "clipped",
+        fate: AlteredFate = "clipped",
         **about: Any,
     ) -> Compaction:
         """Return a compaction.
@@ -309,12 +303,9 @@ class Transcript:
         if summary:
             context.append(SystemMessage(origin="summary", parts=tuple(summary)))
         context += after(kept)
-        entry = derive([item.message for item in view], context, as_listed=True)
-
-        def with_fate(piece: HeadPiece) -> HeadPiece:
-            if isinstance(piece, Kept) and piece.content is not None:
-                return piece.model_copy(update={"fate": fate})
-            return piece
+        entry = derive(
+            [item.message for item in view], context, as_listed=True, fate=fate
+        )
 
         first_kept = entry.first_kept_index
         if first_kept > max(messages, default=-1):
@@ -323,8 +314,6 @@ class Transcript:
             "index": index,
             "summary": text_in(summary),
             "first_kept_index": first_kept,
-            "head": tuple(map(with_fate, entry.head)),
-            "replaced": tuple(map(with_fate, entry.replaced)),
         }
         return entry.model_copy(update={**update, **about})
 
@@ -417,7 +406,7 @@ class Transcript:
         )
 
     def standing_summaries(self) -> dict[str, int]:
-        """Return the compactions whose summaries are in the context.
+        """Return the compactions with a summary in the context.
 
         The result maps summary texts to indices.
         """
@@ -465,7 +454,6 @@ class Transcript:
             entries,
             damage,
             all_notes,
-            tuple(self.counted),
             children,
             digests,
         )
@@ -476,7 +464,7 @@ class Transcript:
         Args:
             silent: prefixes of the types of records that are never sent to the model.
         """
-        unknown: list[str] = []
+        unknown = []
         for entry in self.in_order():
             if isinstance(entry, Unknown):
                 kind = entry.type.partition(".")[2]

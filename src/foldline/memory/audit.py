@@ -28,8 +28,9 @@ from foldline.view.items import Messages, is_summary, with_text
 
 from . import facts
 from .cues import WIDE
-from .facts import joined, path_parts, same_words
+from .facts import path_parts, same_words
 from .mentions import LEDGER, FactKind, Mention, MentionFinder, Voice, error_message
+from .shell_lines import joined
 
 # -- facts -----------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ The label is then indented, so that quoted output cannot pass for the user's wor
 
 def serialise(messages: Iterable[BaseMessage]) -> str:
     """Return the messages as text, with a labelled block for each part."""
-    blocks: list[str] = []
+    blocks = []
     for message in messages:
         for label, text in _parts(message):
             if text.strip():
@@ -81,8 +81,6 @@ def _parts(message: BaseMessage) -> Iterator[tuple[str, str]]:
             yield "Tool result", f"{message.name}{failed}: {text}"
         case DeveloperMessage() | SystemMessage():
             yield "Developer", message.text
-        case _:
-            pass
 
 
 _ATTACHED: dict[TextOrigin, str] = {
@@ -178,8 +176,6 @@ def _words_of(message: BaseMessage) -> Iterator[Statement]:
             yield Statement("thinking", message.thinking)
             yield Statement("assistant", message.text)
             yield Statement("calls", calls=tuple(map(_call_summary, message.calls)))
-        case _:
-            pass
 
 
 def summaries_in(messages: Messages) -> str:
@@ -222,8 +218,6 @@ def _subject(arguments: dict[str, object]) -> str:
                 isinstance(word, str) for word in words
             ):
                 return " ".join(words)
-            case _:
-                pass
     return ""
 
 

@@ -14,7 +14,8 @@ from foldline.view.tokens import estimate_tokens
 
 from .clip import clip_line
 from .conversation import Statement, statements_of, summaries_in
-from .digest_points import FOCUS_WEIGHT, QUOTE, DigestPoint, points_of
+from .digest_lines import QUOTE, DigestPoint
+from .digest_points import FOCUS_WEIGHT, points_of
 from .facts import same_words
 from .focus import Focus
 from .language import SECTIONS, Section, render_summary

@@ -25,11 +25,11 @@ from .facts import (
     QUESTION_MARKS,
     both_ends,
     command_arguments,
-    commands_of,
     constraints,
     errors,
     sentences,
 )
+from .shell_lines import commands_of
 from .todos import todo_list
 
 PointReason = Literal[
@@ -227,8 +227,8 @@ _FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 def _newest_versions(units: Sequence[Unit]) -> Iterator[UnitPoint]:
     """Yield the newest changes of files, definitions of names, and the newest todo list with open items."""
-    changes: dict[str, int] = {}
-    definitions: dict[str, int] = {}
+    changes = {}
+    definitions = {}
     plan: int | None = None
     for position, unit in enumerate(units):
         changes.update(dict.fromkeys(_changed_files(unit), position))
@@ -303,8 +303,8 @@ def current_task(units: Sequence[Unit]) -> CurrentTask:
 
     If a request cannot be understood alone, it is preceded by the answer to which it replies.
     """
-    texts: list[str] = []
-    positions: set[int] = set()
+    texts = []
+    positions = set()
     requests = [at for at, unit in enumerate(units) if unit.prompt.strip()]
     for position in reversed(requests[-_REQUESTS:]):
         prompt = units[position].prompt

@@ -62,8 +62,6 @@ class Ledger:
                 self._add_result(message)
             case UserMessage():
                 self._add_prompt(message)
-            case _:
-                pass
         if len(self.items) > _MOST_ITEMS:
             self._drop_unlikely()
 

@@ -5,10 +5,10 @@ regression over the item's uses, appearances and edits. The weights were fitted 
 `LINE_WORTH` was chosen by trial.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import exp, log1p
-from typing import Final, Literal, NamedTuple
+from typing import Literal
 
 ItemKind = Literal["path", "identifier", "url", "hash", "line"]
 ItemKey = tuple[ItemKind, str]
@@ -98,147 +98,112 @@ Score = Callable[[TrackedItem, FileActivity | None, int], float]
 """Takes an item, the activity on its file and the current time; returns a likelihood from 0 to 1."""
 
 
-class ScoreWeights(NamedTuple):
-    """Weights for computing the log odds that an item will be needed.
+Weights = Mapping[str, float]
+"""The weight of each feature in the log odds that an item will be needed; 0 if it is missing."""
 
-    Each kind of event has two weights: one that is added if the event ever happened, and `..._age`, which
-    multiplies the logarithm of the time since the event.
+
+def features(
+    item: TrackedItem, file: FileActivity | None, now: int
+) -> Iterator[tuple[str, float]]:
+    """Yield the features of an item with their values.
+
+    Each kind of event has two features: one that is 1 if the event ever happened, and `..._age`, the
+    logarithm of the time since the event.
     """
-
-    base: float = 0.0
-    path: float = 0.0
-    address: float = 0.0
-    """Weight added for URLs and hashes."""
-    uses: float = 0.0
-    used: float = 0.0
-    used_age: float = 0.0
-    used_before: float = 0.0
-    used_before_age: float = 0.0
-    shows: float = 0.0
-    shown: float = 0.0
-    shown_age: float = 0.0
-    shown_before: float = 0.0
-    shown_before_age: float = 0.0
-    requested: float = 0.0
-    requested_age: float = 0.0
-    edits: float = 0.0
-    edited: float = 0.0
-    edited_age: float = 0.0
-    replaced: float = 0.0
-    defined: float = 0.0
-    length: float = 0.0
-    first_age: float = 0.0
-    now: float = 0.0
-    file_edits: float = 0.0
-    file_edited: float = 0.0
-    file_edited_age: float = 0.0
-    file_read: float = 0.0
-    file_read_age: float = 0.0
-
-
-def logit(w: ScoreWeights) -> Score:
-    """Return a function that computes log odds with these weights."""
-
-    def odds_of(item: TrackedItem, file: FileActivity | None, now: int) -> float:
-        def since(event: int, happened: float, age: float) -> float:
-            return happened + age * log1p(now - event) if event >= 0 else 0.0
-
-        odds = w.base + _weight_of_kind(w, item.kind)
-        odds += w.uses * log1p(item.uses)
-        odds += since(item.used, w.used, w.used_age)
-        odds += since(item.used_before, w.used_before, w.used_before_age)
-        odds += w.shows * log1p(item.shows)
-        odds += since(item.shown, w.shown, w.shown_age)
-        odds += since(item.shown_before, w.shown_before, w.shown_before_age)
-        odds += since(item.requested, w.requested, w.requested_age)
-        odds += w.edits * log1p(item.edits)
-        odds += since(item.edited, w.edited, w.edited_age)
-        odds += w.replaced * item.replaced
-        odds += w.defined if item.defined else 0.0
-        odds += w.length * log1p(len(item.text))
-        odds += w.first_age * log1p(now - item.first)
-        odds += w.now * log1p(now)
-        if file:
-            odds += w.file_edits * log1p(file.edits)
-            odds += since(file.edited, w.file_edited, w.file_edited_age)
-            odds += since(file.read, w.file_read, w.file_read_age)
-        return odds
-
-    return odds_of
+    yield "base", 1.0
+    yield "address" if item.kind in ("url", "hash") else item.kind, 1.0
+    counts = {
+        "uses": item.uses,
+        "shows": item.shows,
+        "edits": item.edits,
+        "length": len(item.text),
+        "first_age": now - item.first,
+        "now": now,
+        "file_edits": file.edits if file else 0,
+    }
+    for name, count in counts.items():
+        yield name, log1p(count)
+    yield "replaced", item.replaced
+    yield "defined", bool(item.defined)
+    times = {
+        "used": item.used,
+        "used_before": item.used_before,
+        "shown": item.shown,
+        "shown_before": item.shown_before,
+        "requested": item.requested,
+        "edited": item.edited,
+        "file_edited": file.edited if file else NEVER,
+        "file_read": file.read if file else NEVER,
+    }
+    for name, time in times.items():
+        if time >= 0:
+            yield name, 1.0
+            yield f"{name}_age", log1p(now - time)
 
 
-def _weight_of_kind(w: ScoreWeights, kind: ItemKind) -> float:
-    if kind == "path":
-        return w.path
-    return w.address if kind in ("url", "hash") else 0.0
-
-
-def score_with(names: ScoreWeights, lines: ScoreWeights) -> Score:
-    """Return a score function with these weights.
-
-    Args:
-        names: weights for names.
-        lines: weights for lines.
-    """
-    name_odds = logit(names)
-    line_odds = logit(lines)
+def score_with(names: Weights, lines: Weights) -> Score:
+    """Return a score function with these weights for names and for lines."""
 
     def score(item: TrackedItem, file: FileActivity | None, now: int) -> float:
-        if item.kind == "line":
-            return LINE_WORTH / (1 + exp(-line_odds(item, file, now)))
-        return 1 / (1 + exp(-name_odds(item, file, now)))
+        is_line = item.kind == "line"
+        weights = lines if is_line else names
+        odds = sum(
+            weights.get(name, 0.0) * value for name, value in features(item, file, now)
+        )
+        likelihood = 1 / (1 + exp(-odds))
+        return LINE_WORTH * likelihood if is_line else likelihood
 
     return score
 
 
-NAMES = ScoreWeights(
-    base=-0.700,
-    path=0.210,
-    address=-0.291,
-    uses=0.641,
-    used=0.621,
-    used_age=-0.110,
-    used_before=0.413,
-    used_before_age=-0.038,
-    shows=0.097,
-    shown=0.533,
-    shown_age=-0.689,
-    shown_before=0.342,
-    shown_before_age=0.141,
-    requested=-0.035,
-    requested_age=-0.116,
-    edits=-0.257,
-    edited=0.233,
-    edited_age=0.066,
-    defined=0.133,
-    length=-0.338,
-    first_age=0.191,
-    now=-0.749,
-    file_edited=0.097,
-    file_edited_age=0.178,
-)
-LINES = ScoreWeights(
-    base=-1.943,
-    uses=0.113,
-    used=0.110,
-    used_age=0.085,
-    shows=-0.036,
-    shown=-0.081,
-    shown_age=-0.204,
-    edits=0.218,
-    edited=0.239,
-    edited_age=-0.017,
-    replaced=-0.185,
-    defined=0.024,
-    length=-0.245,
-    first_age=-0.178,
-    now=-0.679,
-    file_edits=0.312,
-    file_edited=0.402,
-    file_edited_age=0.106,
-    file_read=0.004,
-    file_read_age=0.001,
-)
+NAMES = {
+    "base": -0.700,
+    "path": 0.210,
+    "address": -0.291,
+    "uses": 0.641,
+    "used": 0.621,
+    "used_age": -0.110,
+    "used_before": 0.413,
+    "used_before_age": -0.038,
+    "shows": 0.097,
+    "shown": 0.533,
+    "shown_age": -0.689,
+    "shown_before": 0.342,
+    "shown_before_age": 0.141,
+    "requested": -0.035,
+    "requested_age": -0.116,
+    "edits": -0.257,
+    "edited": 0.233,
+    "edited_age": 0.066,
+    "defined": 0.133,
+    "length": -0.338,
+    "first_age": 0.191,
+    "now": -0.749,
+    "file_edited": 0.097,
+    "file_edited_age": 0.178,
+}
+LINES = {
+    "base": -1.943,
+    "uses": 0.113,
+    "used": 0.110,
+    "used_age": 0.085,
+    "shows": -0.036,
+    "shown": -0.081,
+    "shown_age": -0.204,
+    "edits": 0.218,
+    "edited": 0.239,
+    "edited_age": -0.017,
+    "replaced": -0.185,
+    "defined": 0.024,
+    "length": -0.245,
+    "first_age": -0.178,
+    "now": -0.679,
+    "file_edits": 0.312,
+    "file_edited": 0.402,
+    "file_edited_age": 0.106,
+    "file_read": 0.004,
+    "file_read_age": 0.001,
+}
 """Weights for lines. Together with `NAMES`, they are the default weights.
 
 They were fitted on 24 November 2026 to 16 recorded sessions at 32k by `tests/bench/fit_ledger.py`, which also
@@ -250,4 +215,4 @@ LINE_WORTH = 0.5
 In trials, one half worked best.
 """
 
-likelihood: Final = score_with(NAMES, LINES)
+likelihood = score_with(NAMES, LINES)

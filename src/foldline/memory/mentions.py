@@ -34,7 +34,7 @@ from foldline.view.units import calls_of
 
 from . import facts
 from .cues import ERROR_CLASS, RUNS_COMMANDS, UNINFORMATIVE_FAILURE
-from .facts import commands_of, script
+from .shell_lines import commands_of, script
 from .todos import Todo, todo_list
 
 FactKind = Literal[
@@ -99,7 +99,7 @@ class MentionFinder:
         """The commands in these lines that have an effect, by call id."""
         self._newest_call: dict[tuple[str, ...], str] = {}
         """Id of the last call that ran these commands."""
-        spoken: list[str] = []
+        spoken = []
         listed: tuple[str, ...] = ()
         for message in messages:
             spoken.append(_spoken_text(message))
@@ -140,8 +140,6 @@ class MentionFinder:
             case ToolResultMessage():
                 yield from _touched_files(message)
                 yield from self._mentions_in_output(message)
-            case _:
-                pass
 
     def _todos_in(self, message: BaseMessage) -> Iterator[Mention]:
         items = list(facts.todos(_spoken_text(message)))

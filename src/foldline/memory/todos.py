@@ -173,5 +173,3 @@ def _newest_first(backwards: Iterable[Entry]) -> Iterator[TodoCall]:
                     if todos is not None and call.call_id not in refused:
                         yield TodoCall(entry, todos)
                 refused.clear()
-            case _:
-                pass

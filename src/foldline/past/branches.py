@@ -22,7 +22,7 @@ from foldline.protocol import (
 from foldline.protocol.operations import Rewind
 from foldline.view.outline import MessageOutline, Outline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 
 _NEAR = 16
 """Number of entries before a prompt in which its checkpoint is searched for."""
@@ -54,7 +54,7 @@ class Branches:
 
     def current_turns(self) -> set[BranchTurn]:
         """Return the turns that lead to the current view."""
-        turns: set[BranchTurn] = set()
+        turns = set()
         turn: BranchTurn | None = self.now
         while turn is not None:
             turns.add(turn)

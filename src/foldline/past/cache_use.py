@@ -22,7 +22,7 @@ from foldline.text.numbers import elapsed, tokens
 from foldline.view.items import ViewItem
 from foldline.view.outline import CompactionOutline, RequestOutline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 
 from .moments import HistoryPrefix, empty_prefix, replay_to, sent_alike
 from .proof import RecordedRequest, recorded_request

@@ -5,7 +5,7 @@ for messages of any size.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from foldline.memory.subjects import subject_of
 from foldline.protocol import (
@@ -47,7 +47,7 @@ from .rewind_points import rewind_words
 
 Tone = Literal["text", "thought", "muted", "alert"]
 """How prominently a title is shown."""
-KINDS: Final = {
+KINDS = {
     "system": "system",
     "user": "user",
     "assistant": "assist",
@@ -67,20 +67,15 @@ KINDS: Final = {
     "undo": "undo",
 }
 """Displayed names of the entry types."""
-_LOOK: Final = 2_000
+_LOOK = 2_000
 """Maximum number of characters searched for the first words of a message."""
-_SHOWN: Final = 400
+_SHOWN = 400
 """Maximum number of characters of a title. No terminal can show more."""
 
 
-UNKNOWN_ENTRY: Final = "{type}: unknown to this version of Foldline"
-DISCARDED: Final = "discarded with it:\n{text}"
-CLEARED: Final = "context cleared; the history is kept"
-CLEAR_UNDONE: Final = "clear undone; the context is restored"
-REWIND_UNDONE: Final = "rewind undone"
-REWIND_AND_FILES_UNDONE: Final = (
-    "rewind undone; context and files are as they were before it"
-)
+DISCARDED = "discarded with it:\n{text}"
+CLEARED = "context cleared; the history is kept"
+CLEAR_UNDONE = "clear undone; the context is restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +250,7 @@ def summary_words(projection: Projection, item: ViewItem) -> str:
     if len(ranges) > 3:
         ranges = [ranges[0], "…", ranges[-1]]
     names = [*map(str, inputs), *ranges]
-    parts: list[str] = []
+    parts = []
     if names:
         *others, last = names
         parts.append(f"of {', '.join(others)} and {last}" if others else f"of {last}")
@@ -306,7 +301,7 @@ def _note_text(entry: Entry) -> str:
             provider = "" if entry.provider == entry.model else entry.provider
             return " · ".join(filter(None, (entry.model, provider)))
         case _:
-            return UNKNOWN_ENTRY.format(type=entry.type)
+            return f"{entry.type}: unknown to this version of Foldline"
 
 
 def reason_words(reason: str) -> str:
@@ -330,7 +325,11 @@ def _undone(projection: Projection, index: int) -> str:
                 entries += f"–{group[-1]}"
             return f"{target.action} of {entries} undone"
         case Revert():
-            return REWIND_AND_FILES_UNDONE if target.files else REWIND_UNDONE
+            return (
+                "rewind undone; context and files are as they were before it"
+                if target.files
+                else "rewind undone"
+            )
         case _:
             return f"entry {index} undone"
 

@@ -11,7 +11,7 @@ from typing import Literal
 from foldline.protocol import CompactionDetails, FileTouch, Undo
 from foldline.view.items import FateKind
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 
 from .rewind_points import restored_paths
 

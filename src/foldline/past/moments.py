@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, Literal, Self, overload
+from typing import Literal, Self, overload
 
 from foldline.protocol import (
     NEW,
@@ -24,7 +24,7 @@ from foldline.view.budget import RequestSize, Size
 from foldline.view.items import Key, ViewItem
 from foldline.view.outline import CompactionOutline, Entries, MessageOutline, Outline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 from foldline.view.weight import agent_report, item_weight
 
 from .compactions import sizes_of
@@ -183,7 +183,7 @@ def since_request(projection: Projection, number: int, since: int) -> SinceReque
     return SinceRequest(number, added, tuple(markers))
 
 
-SLICE: Final = 1_000
+SLICE = 1_000
 """Number of entries replayed at a time. This takes about 6 ms."""
 
 
@@ -265,7 +265,7 @@ def entry_text(entry: Entry, *, without_calls: Collection[str] = ()) -> str | No
     """
     match entry:
         case AssistantMessage():
-            texts: list[str] = []
+            texts = []
             if entry.thinking:
                 texts.append(f"[thinking]\n{entry.thinking}")
             if entry.text:
@@ -327,7 +327,7 @@ def difference(before: Sequence[ViewItem], after: Sequence[ViewItem]) -> list[It
     """
     positions = {item.key: position for position, item in enumerate(before)}
     kept = {item.key for item in after}
-    pairs: list[ItemPair] = []
+    pairs = []
     done = 0
     for item in after:
         position = positions.get(item.key)

@@ -240,7 +240,7 @@ def unproved(entries: Sequence[Entry]) -> list[Unproved]:
     """
     innocent: dict[int, BaseMessage] = {}
     """Messages of proved requests, by object identity."""
-    failures: list[tuple[Proof, str]] = []
+    failures = []
     proved_up_to = 0
     for proof in prove(entries):
         if proof.holds:
@@ -248,7 +248,7 @@ def unproved(entries: Sequence[Entry]) -> list[Unproved]:
             proved_up_to = proof.request.length
         else:
             failures.append((proof, _gap_words(entries, proved_up_to, proof)))
-    reports: list[Unproved] = []
+    reports = []
     first: Proof | None = None
     suspects: _Suspects = {}
     for proof, gap_words in failures:
@@ -314,7 +314,7 @@ def _gap_words(entries: Sequence[Entry], proved_up_to: int, proof: Proof) -> str
     indices = [entry.index for entry in since]
     if not proved_up_to:
         indices.insert(0, NEW)
-    spans: list[str] = []
+    spans = []
     for before, after in pairwise(indices):
         if after - before == 2:
             spans.append(str(before + 1))

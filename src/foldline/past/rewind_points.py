@@ -58,7 +58,7 @@ def rewind_points(projection: Projection) -> list[RewindPoint]:
     """Return the rewind points, newest first. Points in reverted parts are left out."""
     spans = reverted_spans(projection)
     images = list(projection.images)
-    changed: set[str] = set()
+    changed = set()
     points = []
     for checkpoint in reversed(projection.checkpoints):
         while images and images[-1][0] >= checkpoint.index:
@@ -155,7 +155,7 @@ def rewind_words(projection: Projection, revert: Revert) -> str:
 
 def _last_step(newest_first: Sequence[Entry]) -> str:
     """Describe the newest call or prompt among these entries: `edit src/a.py`."""
-    results: list[ToolResultMessage] = []
+    results = []
     for entry in newest_first:
         match entry:
             case ToolResultMessage():
@@ -168,8 +168,6 @@ def _last_step(newest_first: Sequence[Entry]) -> str:
                 return " ".join(word for word in (newest_result.name, subject) if word)
             case UserMessage():
                 return "the prompt"
-            case _:
-                pass
     return "earlier work"
 
 
@@ -401,7 +399,7 @@ def _change(
 def restored_paths(images: Iterable[tuple[int, FileImage]]) -> frozenset[str]:
     """Return the files that have their original content again after all our changes."""
     originals: dict[str, str | None] = {}
-    restored: set[str] = set()
+    restored = set()
     for _, image in images:
         path = image.path
         if image.after == originals.setdefault(path, image.before):

@@ -89,8 +89,6 @@ class Stats:
             case RequestRecord():
                 self.failed += entry.error is not None
                 self.use(entry.model).add(entry.usage)
-            case _:
-                pass
 
 
 def stats_of(entries: Iterable[Entry]) -> Stats:
@@ -100,7 +98,7 @@ def stats_of(entries: Iterable[Entry]) -> Stats:
     a model or states its usage counts as a request. If no answer does, every answer counts.
     """
     stats = Stats()
-    answers: list[AssistantMessage] = []
+    answers = []
     for entry in entries:
         stats.entries += 1
         stats.kinds[entry.type] = stats.kinds.get(entry.type, 0) + 1

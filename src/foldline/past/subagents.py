@@ -5,7 +5,7 @@ Determines their results, when they ran and how much they did. Pure.
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from foldline.protocol import Subagent, ToolResultMessage
 from foldline.view.calls import unanswered
@@ -106,13 +106,13 @@ def tokens_in_view(projection: Projection, answers: Iterable[MessageOutline]) ->
     return tokens
 
 
-_NAME: Final = re.compile(r"[\w-]+")
+_NAME = re.compile(r"[\w-]+")
 """Matches the name of a child session created by Foldline."""
-_CHILD_MARK: Final = re.compile(rf"\[child ({_NAME.pattern})\]\s*\Z")
+_CHILD_MARK = re.compile(rf"\[child ({_NAME.pattern})\]\s*\Z")
 """Matches the end of a message that contains the answer of a child that ran in the background."""
 
 
-IN_BACKGROUND: Final = "in the background"
+IN_BACKGROUND = "in the background"
 """The brief of a result that only says that the subagent has started.
 
 The answer follows in a later message.

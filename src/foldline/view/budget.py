@@ -174,15 +174,15 @@ def _check_room(budget: Budget) -> None:
     """
     window = budget.window
     threshold = budget.threshold
-    is_set = budget.set_threshold is not None
     highest = window - LEAST_ANSWER
+    setting = f"reserve_tokens {budget.reserve_tokens:,}"
+    limit = f"at least {LEAST_ANSWER}"
+    advice = "Lower one of these settings"
+    if budget.set_threshold is not None:
+        setting = f"threshold {threshold:,}"
+        limit = f"at most {highest:,}"
+        advice = "Lower one of the first two settings, or raise the last"
     if threshold > highest:
-        setting = (
-            f"threshold {threshold:,}"
-            if is_set
-            else f"reserve_tokens {budget.reserve_tokens:,}"
-        )
-        limit = f"at most {highest:,}" if is_set else f"at least {LEAST_ANSWER}"
         raise FoldlineError(
             f"The setting {setting} leaves no room for an answer in the window of {window:,} tokens. "
             f"Set {limit}."
@@ -190,16 +190,6 @@ def _check_room(budget: Budget) -> None:
     keep = budget.keep_recent_tokens
     summary = budget.max_summary_tokens
     if keep + summary >= threshold:
-        setting = (
-            f"threshold {threshold:,}"
-            if is_set
-            else f"reserve_tokens {budget.reserve_tokens:,}"
-        )
-        advice = (
-            "Lower one of the first two settings, or raise the last"
-            if is_set
-            else "Lower one of these settings"
-        )
         raise FoldlineError(
             f"The window of {window:,} tokens has no room for keep_recent_tokens {keep:,} and "
             f"max_summary_tokens {summary:,} in addition to {setting}. {advice}."

@@ -90,7 +90,7 @@ class RunningPairs:
 
 def pairing_faults(messages: Messages) -> list[str]:
     """Return a sentence for each fault that would make a server reject the messages."""
-    faults: list[str] = []
+    faults = []
     open_ids: list[str] = []
     for message in messages:
         if isinstance(message, ToolResultMessage):
@@ -116,7 +116,7 @@ def unannounced_tool_changes(entries: Sequence[Entry]) -> Iterator[str]:
     Changes between old records are not detected, because such records do not name their tools.
     """
     offered: str | None = None
-    announced: set[str] = set()
+    announced = set()
     for entry in entries:
         if isinstance(entry, NoticeRecord) and entry.tools is not None:
             announced.add(entry.tools)

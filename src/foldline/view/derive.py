@@ -3,10 +3,14 @@
 from bisect import bisect
 from collections.abc import Iterable
 from itertools import dropwhile
+from typing import Literal
 
 from foldline.protocol import NEW, BaseMessage, Compaction, Kept, Span, Written
 
 from .items import Key, Messages, is_hidden_placeholder, is_preamble, is_summary
+
+AlteredFate = Literal["hidden", "clipped"]
+"""The fate of a message with a new text."""
 
 
 def derive(
@@ -15,6 +19,7 @@ def derive(
     left_out: frozenset[Key] = frozenset(),
     *,
     as_listed: bool = False,
+    fate: AlteredFate | None = None,
 ) -> Compaction:
     """Return the compaction entry that leads from one view to the other.
 
@@ -28,6 +33,7 @@ def derive(
             were removed after the new texts were written.
         as_listed: whether another agent produced `after`. If so, instruction files after its first message
             stay there, and the first new message also covers the removed messages before itself.
+        fate: the fate of messages with new texts. By default, it is determined from the texts.
     """
     originals = {message.key: message for message in before}
     # The preamble is part of every view, so an entry does not mention it.
@@ -50,12 +56,12 @@ def derive(
     head = tuple(
         _written(message, covered.get(position, []), visible)
         if message.index == NEW
-        else _kept(message, originals.get(message.key, message))
+        else _kept(message, originals.get(message.key, message), fate)
         for position, message in enumerate(after[:tail_start])
     )
     tail = after[tail_start:]
     replaced = tuple(
-        _kept(message, originals[message.key])
+        _kept(message, originals[message.key], fate)
         for message in tail
         if message.parts != originals[message.key].parts
     )
@@ -109,11 +115,14 @@ def _written(message: BaseMessage, covered: Messages, visible: Messages) -> Writ
     )
 
 
-def _kept(message: BaseMessage, original: BaseMessage) -> Kept:
+def _kept(
+    message: BaseMessage, original: BaseMessage, fate: AlteredFate | None
+) -> Kept:
     if message.parts == original.parts:
         return Kept(ref=message.index, nth=message.nth)
     text = message.text
-    fate = "hidden" if is_hidden_placeholder(text) else "clipped"
+    if fate is None:
+        fate = "hidden" if is_hidden_placeholder(text) else "clipped"
     return Kept(ref=message.index, nth=message.nth, content=text, fate=fate)
 
 

@@ -389,7 +389,7 @@ class Fates:
 
     def current(self, fate: Fate) -> Fate:
         """Follow summaries of summaries, and return the newest fate."""
-        passed: list[Fate] = []
+        passed = []
         current = fate
         while current.kind == "summarised" and (by := current.by) is not None:
             cached = self._current.get(current)

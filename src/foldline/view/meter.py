@@ -242,8 +242,6 @@ class Meter:
                 self.forget_usage()
             case OtherOutline():
                 self._refused = 0
-            case _:
-                pass
         self._last_index = outline.index
 
     def forget_usage(self) -> None:

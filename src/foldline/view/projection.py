@@ -29,24 +29,18 @@ from foldline.protocol import (
 from .items import ASIDE, LIVE, Fate, Key, ViewItem, forked, item_of, keys_in
 from .meter import Meter
 from .outline import CompactionOutline, Entries, MemoryEntries, MessageOutline, Outline
-from .state import (
+from .state import ViewState, carried_by, unmarked
+from .tally import FIXED
+from .undo import (
     ViewChange,
     ViewMarker,
-    ViewState,
     built_on_refusal,
-    carried_by,
     items_before,
     markers_in_force,
     newest_undoable,
     reached_by,
     undo_refusal,
     undone_markers,
-    unmarked,
-)
-from .tally import FIXED
-
-NOT_UNDOABLE = (
-    "Entry {} cannot be undone: it is not a compaction, clear, edit, rewind or undo."
 )
 
 
@@ -151,7 +145,7 @@ class Projection(ViewState):
         Returns None if the marker can be undone.
         """
         if not isinstance(self.outline(target), ViewMarker | Undo):
-            return NOT_UNDOABLE.format(target)
+            return f"Entry {target} cannot be undone: it is not a compaction, clear, edit, rewind or undo."
         if target in self._undone:
             return f"Entry {target} has already been undone."
         if not self._may_bring_back(target):
@@ -213,8 +207,6 @@ class Projection(ViewState):
                 self.title = outline.title
             case Subagent():
                 self.subagents.append(outline)
-            case _:
-                pass
 
     def _add_marker(self, marker: ViewMarker, position: int) -> None:
         if isinstance(marker, CompactionOutline):
@@ -312,7 +304,7 @@ class Projection(ViewState):
 
     def _reverted_since(self, index: int) -> list[Key]:
         """Return the keys of entries that a rewind to `index` reverts."""
-        keys: list[Key] = []
+        keys = []
         for later in self._indices[bisect_right(self._indices, index) :]:
             fate = self._fates.get(later)
             if fate is not None and fate.kind != "reverted":

@@ -29,7 +29,7 @@ from foldline.sequences import merged_spans
 
 from .calls import paired, pairing_faults
 from .counted_view import Totals
-from .items import IN_VIEW, Fate, Key, ViewItem, is_preamble
+from .items import IN_VIEW, Fate, ViewItem, is_preamble
 from .projection import Projection
 
 _CAUSES = {
@@ -65,7 +65,7 @@ def _coverage(projection: Projection) -> Iterator[str]:
     """Check that an entry is in the view, or covered by a summary in the view, if its fate says so."""
     view = projection.view
     items = {item.key: item for item in view}
-    covered: dict[Key, list[Span]] = {}
+    covered = {}
     if len(items) < len(view):
         yield "the view contains an item twice"
     for entry in projection.entries:
@@ -138,7 +138,7 @@ def _is_within(index: int, spans: Sequence[Span]) -> bool:
 
 def _groups(projection: Projection) -> Iterator[str]:
     """Check that tool groups are complete, except for reverted results."""
-    positions: dict[int, int] = {}
+    positions = {}
     for position, item in enumerate(projection.view):
         index = item.index
         if not item.written:

@@ -3,7 +3,7 @@
 A module of its own, because the chat needs it before its first paint.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .items import FateKind
@@ -18,7 +18,7 @@ class StateSign(NamedTuple):
     meaning: str
 
 
-STATE_SIGNS: "Final[dict[FateKind, StateSign]]" = {
+STATE_SIGNS: "dict[FateKind, StateSign]" = {
     "live": StateSign("L", "┃", "the next request contains it verbatim"),
     "clipped": StateSign("C", "╏", "the next request contains a part of it"),
     "hidden": StateSign("H", "╏", "the next request contains a placeholder for it"),

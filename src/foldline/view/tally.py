@@ -6,7 +6,7 @@ Each time, only the changes of the view are counted.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import Final, Literal
+from typing import Literal
 
 from .items import ViewItem
 
@@ -29,12 +29,12 @@ ItemKind = Literal[
 `notes` are Foldline's own messages to the model. `images` are the images in verbatim items.
 """
 
-FIXED: Final[frozenset[ItemKind]] = frozenset({"system", "instructions"})
+FIXED: frozenset[ItemKind] = frozenset({"system", "instructions"})
 """Kinds of items that open every view and are never compacted."""
-KEPT: Final[frozenset[ItemKind]] = frozenset({"summaries", "pins", "skills"})
+KEPT: frozenset[ItemKind] = frozenset({"summaries", "pins", "skills"})
 """Kinds of items that contain text written by a compaction or that compactions must not remove."""
 
-_BY_TYPE: Final[dict[str, ItemKind]] = {
+_BY_TYPE: dict[str, ItemKind] = {
     "user": "user",
     "assistant": "assistant",
     "tool_result": "results",

@@ -286,7 +286,7 @@ def message_tokens(message: BaseMessage) -> int:
 
 def scripts_in(*messages: BaseMessage) -> Scripts:
     """Count the characters in messages that `Scripts` distinguishes, ignoring reasoning."""
-    texts: list[str] = []
+    texts = []
     for message in messages:
         for part in message.parts:
             if isinstance(part, TextPart):

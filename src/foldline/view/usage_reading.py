@@ -9,7 +9,7 @@ suspected of truncating a request only if no such habit explains the gap.
 
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final, Literal, get_args
+from typing import Literal, get_args
 
 from .tokens import Scripts
 
@@ -48,10 +48,10 @@ class Anchor:
     """The script counts for the same content."""
 
 
-_PART_UNCERTAINTY: Final = 0.25
+_PART_UNCERTAINTY = 0.25
 """Relative error in the estimated size of a part that has to be subtracted from an anchored size."""
-PLAIN: Final = CountingHabits()
-_ALL_HABITS: Final = tuple(
+PLAIN = CountingHabits()
+_ALL_HABITS = tuple(
     CountingHabits(*habits)
     for habits in product(
         (True, False), get_args(CountedReasoning), get_args(CachedCount)
@@ -131,7 +131,7 @@ def read_usage(
     """
     if not reported:
         return UsageReading(0, known, "missing")
-    explanations: list[tuple[int, float, UsageReading]] = []
+    explanations = []
     for habits in (known,) if expected.doubted else _ALL_HABITS:
         if expected.anchored and habits.tools != known.tools:
             continue

@@ -5,7 +5,7 @@ All decisions and screens take their token numbers from this module.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Literal, get_args
 
 from foldline.protocol import BaseMessage, UserMessage, text_parts
 
@@ -49,7 +49,7 @@ def agent_report(projection: Projection) -> int:
     return meter.requests[-1].reported
 
 
-MESSAGES_ONLY: Final = "without the parts that its agent adds, such as tools"
+MESSAGES_ONLY = "without the parts that its agent adds, such as tools"
 """Text shown after the size of another agent's view.
 
 The text explains that only the messages in the session file are counted.
@@ -123,7 +123,7 @@ Category = ItemKind | Literal["tools", "thinking", "difference"]
 estimates.
 """
 
-_ORDER: Final[tuple[ItemKind, ...]] = tuple(
+_ORDER: tuple[ItemKind, ...] = tuple(
     kind for kind in get_args(ItemKind) if kind not in FIXED
 )
 

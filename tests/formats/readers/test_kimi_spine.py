@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.reader import MESSAGES_DIFFER
 from foldline.formats.readers.kimi_cli import reader
 from formats.readers.test_kimi import Code, write
 from support.foreign import faults, view_texts
@@ -57,18 +56,6 @@ def test_a_transition_that_was_not_accepted_compacts_nothing(
     assert "in a" in spoken(read(code))
 
 
-def test_the_count_of_messages_of_a_request_is_held_against_the_view(read: Any) -> None:
-    code = Code().user("one")
-    for nth in range(20):
-        code.answer(f"step {nth}")
-    for kind, count in (("loop", 6), ("compaction", 1)):
-        code.records.append(
-            {"type": "llm.request", "kind": kind, "messageCount": count}
-        )
-    notes = read(code.answer("end")).notes
-    assert notes == (MESSAGES_DIFFER.format(counted=6, shown=21),)
-
-
 def test_records_without_a_time_are_those_of_kimi_code_all_the_same(read: Any) -> None:
     code = Code().user("hi").answer("I look.", "a")
     for record in code.records:
@@ -82,12 +69,6 @@ STEPS: dict[str, Callable[[Spine, int], object]] = {
     "open": lambda code, nth: code.moves("spine_open", summary="s"),
     "close": lambda code, nth: code.moves("spine_close", memory=f"M{nth}."),
     "next": lambda code, nth: code.moves("spine_next", summary="s", memory=f"M{nth}."),
-    "open on record": lambda code, nth: code.add(
-        "spine.open", id="x", summary="s", openedAt=nth % 5
-    ),
-    "close on record": lambda code, nth: code.add(
-        "spine.close", id="x", memory="R.", closedAt=nth
-    ),
     "undo": lambda code, nth: code.add("context.undo", count=1 + nth % 2),
     "compaction": lambda code, nth: code.compaction(
         compactedCount=9, keptUserMessageCount=nth % 3

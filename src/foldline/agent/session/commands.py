@@ -18,7 +18,7 @@ from foldline.protocol.events import Option
 from foldline.protocol.operations import EditView
 from foldline.view.budget import budget_for
 from foldline.view.items import is_preamble
-from foldline.view.state import newest_undoable
+from foldline.view.undo import newest_undoable
 from foldline.view.weight import view_size
 
 from .compact import CompactionRequest, compact

@@ -45,7 +45,7 @@ def with_hidden_results(
         least: minimum size, in estimated tokens, of a result that is hidden.
     """
     start_of_kept = groups_from(messages, keep, max_kept)
-    older: list[BaseMessage] = []
+    older = []
     for message in messages[:start_of_kept]:
         is_kept = message.index in pins or message_tokens(message) < least
         older.append(message if is_kept else _hidden(message))

@@ -79,8 +79,8 @@ async def compact_units(
 def _part_beside(ctx: CompactionContext, selection: "Selection") -> SummarisedPart:
     """Return the part of the view that is not selected."""
     kept = _by_key(selection.kept_units)
-    compacted: list[BaseMessage] = []
-    summaries: list[str] = []
+    compacted = []
+    summaries = []
     for message in ctx.history:
         if is_summary(message):
             if message.index in ctx.pins:
@@ -104,7 +104,7 @@ def _with_requests(history: Messages, compacted: Messages) -> list[BaseMessage]:
     """Return the compacted messages, together with the requests to which they belong."""
     last_key = compacted[-1].key
     keys = {message.key for message in compacted}
-    messages: list[BaseMessage] = []
+    messages = []
     for message in history:
         if message.key in keys or isinstance(message, UserMessage):
             messages.append(message)

@@ -107,7 +107,7 @@ def _similarities(vectors: Sequence[Vector], count: int) -> list[float]:
             "The server did not return one embedding for each text, all of the same length."
         )
     task, *others = vectors
-    similarities: list[float] = []
+    similarities = []
     for other in others:
         lengths = math.hypot(*task) * math.hypot(*other)
         product = sum(map(mul, task, other))

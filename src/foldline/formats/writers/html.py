@@ -11,7 +11,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from foldline.formats.export import Exported, Original
 from foldline.protocol import ImagePart
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_MOST_CHARACTERS: Final = 60_000
+_MOST_CHARACTERS = 60_000
 """Maximum length of highlighted code, in characters. Longer code is only escaped."""
-_LARGEST_MARKDOWN: Final = 400_000
+_LARGEST_MARKDOWN = 400_000
 """Maximum length of rendered Markdown, in characters.
 
 Longer Markdown is shown as plain text.
 """
-_WEB: Final = re.compile(r"(?:https?|mailto):", re.IGNORECASE)
+_WEB = re.compile(r"(?:https?|mailto):", re.IGNORECASE)
 
 
 def write_html(original: Original) -> Exported:

@@ -26,7 +26,6 @@ _SUMMARY_HEAD = TextPart(text=f"{SUMMARY}. Here is the compaction output:</syste
 """The sentence with which kimi-cli introduces a summary."""
 _SPACE = TextPart(text=" ")
 """A part that is placed before texts that kimi-cli would otherwise mistake for its own."""
-NOT_STORED = "Left out: times and models, which kimi-cli does not store."
 
 
 def write_kimi(view: HandedView) -> Exported:
@@ -36,12 +35,15 @@ def write_kimi(view: HandedView) -> Exported:
     )
     title = view.title or first_text(first_line(prompt.text) for prompt in prompts)
     title = " ".join(title.split())[:80]
-    side_files: dict[str, bytes] = {}
+    side_files = {}
     if title:
         state = {"version": 1, "custom_title": title}
         side_files["state.json"] = record_line(state)
     return view.exported(
-        "kimi-cli", lines(_kimi_rows(view)), NOT_STORED, side_files=side_files
+        "kimi-cli",
+        lines(_kimi_rows(view)),
+        "Left out: times and models, which kimi-cli does not store.",
+        side_files=side_files,
     )
 
 

@@ -7,7 +7,7 @@ unchanged, and each tool call becomes one collapsible line.
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from foldline.formats.export import Exported, Original
 from foldline.protocol import ImagePart
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-_TICKS: Final = re.compile("`+")
-_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>~&#$])")
-_FOLLOWS: Final = "whatfollows"
-_LARGEST: Final = 200_000
+_TICKS = re.compile("`+")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>~&#$])")
+_FOLLOWS = "whatfollows"
+_LARGEST = 200_000
 """Maximum length of an answer that is parsed, in characters.
 
 Longer answers are put in a code fence.

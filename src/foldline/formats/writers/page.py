@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from html import escape
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from foldline.formats.export import Original
 from foldline.past.compactions import describe_compaction
@@ -47,7 +47,7 @@ from foldline.view.items import FateKind
 from foldline.view.projection import Projection
 from foldline.view.weight import agent_report, view_size
 
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
+_COLOURS = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 
 
 def readable(text: str) -> str:
@@ -195,9 +195,9 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
         yield f"{tokens(report)} tokens in the agent's last request"
 
 
-_SHORT_DIFF: Final = 60
+_SHORT_DIFF = 60
 """Maximum number of lines in a diff that is shown expanded."""
-_SHORT_OUTPUT: Final = 5
+_SHORT_OUTPUT = 5
 """Maximum number of output lines that are shown expanded."""
 
 
@@ -281,7 +281,7 @@ class _PageEntries:
 
     def _answer(self, answer: AssistantMessage) -> Iterator[PageEntry]:
         blocks: list[Block] = [*_pieces(answer)]
-        calls: list[PageEntry] = []
+        calls = []
         for call in answer.calls:
             waiting = self._results.get(call.call_id, [])
             result = next(
@@ -412,7 +412,7 @@ def _voice(message: BaseMessage) -> str:
 
 # --- images -----------------------------------------------------------------------------------------
 
-_BITMAPS: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_BITMAPS = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Types of images that are shown.
 
 SVG is excluded, because an SVG file is a whole document.

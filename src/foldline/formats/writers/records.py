@@ -47,7 +47,7 @@ def content_of(
 
     Other parts are left out.
     """
-    content: list[Record] = []
+    content = []
     for part in parts:
         match part:
             case TextPart():

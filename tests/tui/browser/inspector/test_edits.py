@@ -24,7 +24,7 @@ from foldline.tui.browser.panels.edit_hints import (
 from foldline.tui.look.cells import width_of
 from foldline.view.outline import CompactionOutline
 from foldline.view.projection import Projection
-from foldline.view.state import BUILDS_ON
+from foldline.view.undo import BUILDS_ON
 from foldline.view.weight import view_size
 from support.history import call, history
 from support.stories import Story, chinese, shop

@@ -50,12 +50,8 @@ _BLOCKS = (
 )
 """Types of blocks that never occur in OpenAI chats."""
 NO_MESSAGES = "{path} has no chat messages: nothing in it has both a role and content."
-WRONG_COUNT = (
-    "According to the file, it has {stated:,} messages, but it contains {count:,}."
-)
 _LISTS = ("messages", "conversation")
 _CLINE = "api_conversation_history"
-_CLINE_3 = ".messages.json"
 _PROGRAM = re.compile(
     r"\s*(?:<(?:environment_details|system-reminder|info-msg|turn-context|explicit_instructions|file_content"
     r"|folder_content|attachedFiles|user_state)\b"
@@ -118,7 +114,10 @@ def read(data: bytes, path: Path) -> ForeignSession:
     notes = [*log.notes()]
     stated = about.count("message_count")
     if stated not in (0, len(messages)):
-        notes.insert(0, WRONG_COUNT.format(stated=stated, count=len(messages)))
+        notes.insert(
+            0,
+            f"According to the file, it has {stated:,} messages, but it contains {len(messages):,}.",
+        )
     return log.session("anthropic", name, cwd, damage, notes, begun=begun)
 
 
@@ -153,7 +152,7 @@ def _truncated(path: Path, count: int) -> range:
 
 def _compaction(path: Path) -> JsonObject:
     """Return Cline 3's newest compaction, which is stored in a file next to the messages."""
-    name, ending, _ = path.name.partition(_CLINE_3)
+    name, ending, _ = path.name.partition(".messages.json")
     return (
         object_in(path.with_name(f"{name}.compaction.json")) if ending else JsonObject()
     )
@@ -202,7 +201,7 @@ def _read_messages(
     system = "\n".join(filter(None, texts))
     if system:
         log.add(SystemMessage(parts=text_parts(system)))
-    hidden: set[int] = set()
+    hidden = set()
     for place, message in enumerate(messages):
         at = (
             _time(message, "timestamp")
@@ -214,7 +213,7 @@ def _read_messages(
         if place in truncated or _is_hidden(message):
             hidden |= indices
         if place + 1 == compacted:
-            context: list[BaseMessage] = []
+            context = []
             for new in compaction.objects("messages"):
                 context += [
                     entry
@@ -243,8 +242,8 @@ def _entries(message: JsonObject, log: Transcript) -> Sequence[Entry]:
         case "assistant":
             return [_answer(message, log)]
         case "user":
-            results: list[Entry] = []
-            others: list[JsonObject] = []
+            results = []
+            others = []
             for block in blocks:
                 result = _result_in(block)
                 if result is None:

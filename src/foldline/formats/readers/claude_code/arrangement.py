@@ -205,7 +205,7 @@ def _words(atom: Atom) -> Atom:
 
 def _as_sent(message: BaseMessage, request_atoms: Sequence[Atom]) -> BaseMessage:
     """Return a draft's message, with the text and role that it has in the request."""
-    sent_parts: list[Part] = []
+    sent_parts = []
     for part, atom in zip(message.parts, request_atoms, strict=True):
         sent_parts.append(
             TextPart(text=atom[1]) if isinstance(part, TextPart) else part

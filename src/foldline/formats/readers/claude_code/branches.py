@@ -63,7 +63,7 @@ def message_count(lines: Sequence[JsonLine], branches: Iterable[Branch]) -> int:
 
     An answer counts as one message, however many records it has.
     """
-    messages: set[str | int] = set()
+    messages = set()
     for branch in branches:
         for place in branch.places:
             record = lines[place].record
@@ -80,7 +80,7 @@ class _Tree:
         self._answers: dict[str, list[int]] = defaultdict(list)
         """The positions of all records of each answer, including the results of its calls."""
         self._answer_at: dict[int, str] = {}
-        callers: dict[str, str] = {}
+        callers = {}
         for place, record in enumerate(self._records):
             uuid = record.get("uuid")
             if isinstance(uuid, str):
@@ -100,7 +100,7 @@ class _Tree:
 
     def branch(self, tip: int, assigned: Set[int]) -> Branch:
         """Return the branch from the record `tip` back to the first record in `assigned`."""
-        walked: set[int] = set()
+        walked = set()
         gaps = 0
         place: int | None = tip
         while place is not None and place not in assigned:
@@ -138,7 +138,7 @@ class _Tree:
     def _answers_on(self, walked: Set[int]) -> set[int]:
         """Return the positions of all records and results that belong to a branch's answers."""
         answers = {self._answer_at.get(place, "") for place in walked}
-        places: set[int] = set()
+        places = set()
         for answer in answers - {""}:
             places.update(self._answers[answer])
         return places

@@ -49,7 +49,7 @@ def children_of(
         aside: the records of its subagents.
     """
     calls = _calls(main, aside)
-    with_files: set[str] = set()
+    with_files = set()
     for name, file in _files(path, calls):
         lines, damage = json_lines(bytes_in(file))
         prompts = (line.record for line in lines if line.kind == "user")
@@ -70,7 +70,7 @@ def children_of(
 
 def _calls(main: Iterable[JsonLine], aside: Iterable[JsonLine]) -> dict[str, str]:
     """Return the ids of the calls that started subagents, by the subagents' ids."""
-    calls: dict[str, str] = {}
+    calls = {}
     for line in aside:
         name = line.record.text("data", "agentId")
         calls[name] = line.record.text("parentToolUseID")

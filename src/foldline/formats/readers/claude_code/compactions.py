@@ -26,7 +26,7 @@ def compacting_records(lines: Iterable[JsonLine]) -> dict[int, JsonLine]:
     This is the summary or, if none follows, the boundary itself. A boundary at the end of the file is
     incomplete and is left out.
     """
-    records: dict[int, JsonLine] = {}
+    records = {}
     boundary: JsonLine | None = None
     for line in lines:
         begins = is_boundary(line.record)
@@ -66,7 +66,7 @@ class Compactions:
         summary = text_parts(text_of(line.record) if is_summary(line.record) else "")
         self.without_summary += not summary
         kept = self._kept(boundary)
-        ahead: list[int] = []
+        ahead = []
         metadata = boundary.object("compactMetadata")
         preserved = metadata.object("preservedMessages") or metadata.object(
             "preservedSegment"
@@ -137,7 +137,7 @@ class Compactions:
         fate: Literal["hidden", "clipped"],
         tokens_before: int = 0,
     ) -> bool:
-        texts: dict[int, str] = {}
+        texts = {}
         for index, message in self._log.visible().items():
             if isinstance(message, ToolResultMessage) and message.call_id in contents:
                 texts[index] = contents[message.call_id]

@@ -214,7 +214,7 @@ def user_messages(
     log: Transcript, record: JsonObject, blocks: Sequence[JsonObject]
 ) -> list[BaseMessage]:
     """Return one message for each group of adjacent blocks by the same author."""
-    messages: list[BaseMessage] = []
+    messages = []
     for voice, group in groupby(
         blocks, key=lambda block: _voice(record, block.text("text"))
     ):

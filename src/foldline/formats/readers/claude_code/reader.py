@@ -63,9 +63,7 @@ _SILENT = (
 """Prefixes of types of records that are not sent to the model."""
 FORKED = "The session was forked from session {origin}."
 OF_SUBAGENT = "This is a subagent's session."
-COPIES = "Left out: {records}."
 NOTES_WITHOUT_TEXT = "Left out: {notes} to the model without a text in the file."
-WITHOUT_SUMMARY = "{compactions} no summary in the file."
 
 
 def recognises(record: JsonObject) -> bool:
@@ -99,13 +97,14 @@ def _session(
     reader = _ClaudeCodeReader(unique, children)
     reader.read_all(branches)
     records = [line.record for line in unique]
-    notes: list[str] = []
+    notes = []
     origin = first_value(records, "forkedFrom", "sessionId")
     if origin:
         notes.append(FORKED.format(origin=origin))
     copies = len(lines) - len(unique)
     if copies:
-        notes.append(COPIES.format(records=many(copies, "repeated record")))
+        repeated = many(copies, "repeated record")
+        notes.append(f"Left out: {repeated}.")
     gaps = branches[0].gaps if branches else 0
     notes += branch_notes(message_count(unique, branches[1:]), gaps)
     first = next((line.record for line in unique if line.kind in SPOKEN), JsonObject())
@@ -127,8 +126,8 @@ def _without_copies(lines: Sequence[JsonLine]) -> list[JsonLine]:
 
     Some versions append the history to the file again.
     """
-    seen: set[str] = set()
-    unique: list[JsonLine] = []
+    seen = set()
+    unique = []
     for line in lines:
         uuid = uuid_of(line)
         if not uuid or uuid not in seen:
@@ -181,7 +180,7 @@ class _ClaudeCodeReader:
             have = many(
                 self._compactions.without_summary, "compaction has", "compactions have"
             )
-            yield WITHOUT_SUMMARY.format(compactions=have)
+            yield f"{have} no summary in the file."
         yield from lost_cuts_note(self._compactions.lost_kept)
 
     def read_all(self, branches: Iterable[Branch]) -> None:

@@ -203,7 +203,7 @@ class RecordedRequests:
                     messages[place] = _encode(marked[place])
                 case path:
                     body = _marked(body, path, value)
-        fields: dict[str, bytes] = {}
+        fields = {}
         for key, value in JsonObject.of(body).items():
             is_marked = shape.fields.get(key) is not value
             fields[key] = _encode(value) if is_marked else shape.encoded[key]

@@ -19,14 +19,6 @@ from foldline.formats.base import (
 )
 from foldline.protocol import system_words
 
-_BARE_ITEMS = (
-    "message",
-    "reasoning",
-    "function_call",
-    "function_call_output",
-    "local_shell_call",
-)
-"""Types of items that early-2025 files contain without an enclosing row."""
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{3,127}")
 _HOMES = ("sessions", "archived_sessions")
 _MOST_FILES = 1_000
@@ -34,13 +26,7 @@ _MOST_FILES = 1_000
 
 Earlier files are not read.
 """
-BEGINNING_MISSING = (
-    "The beginning of the session is missing. The file whose name ends in {name}.jsonl was not found next to "
-    "{file} or among Codex's sessions. If it exists with the suffix .zst, decompress it."
-)
-BEGINNING_UNREADABLE = "The beginning of the session, {file}, cannot be read: {reason}."
 CHANGED = "{file} has been changed since, so the ordinals of its records are used."
-BEGINS_IN = "The session begins in {file}."
 REVERTED = "The session was reverted and continues in {file}."
 
 
@@ -77,25 +63,10 @@ class RolloutRow:
 
 def row_of(line: JsonLine) -> RolloutRow:
     record = line.record
-    payload = record
-    kind = ""
     if isinstance(record.get("payload"), dict):
         payload = record.object("payload")
-        kind = record.kind
-    elif is_bare_header(record):
-        kind = "session_meta"
-    elif record.kind in _BARE_ITEMS:
-        kind = "response_item"
-    return RolloutRow(line.position, kind, payload, record, line.at)
-
-
-def is_bare_header(record: JsonObject) -> bool:
-    if "type" in record:
-        return False
-    return (
-        record.get("record_type") == "state"
-        or {"id", "timestamp", "instructions"} <= record.keys()
-    )
+        return RolloutRow(line.position, record.kind, payload, record, line.at)
+    return RolloutRow(line.position, "", record, record, line.at)
 
 
 # --- the beginning in other files ---------------------------------------------------------------------
@@ -115,7 +86,7 @@ def with_beginning(
     if header is None:
         return lines, []
     notes: list[str] = []
-    pieces: list[list[JsonLine]] = []
+    pieces = []
     files = [path]
     first: JsonLine | None = header
     while first:
@@ -150,13 +121,17 @@ def _lines_before(
     name = base.text("thread_id")
     file = next(files_of(name, files[-1]), None)
     if file is None or file in files or len(files) > _MOST_FILES:
-        notes.append(BEGINNING_MISSING.format(name=name, file=files[-1].name))
+        notes.append(
+            "The beginning of the session is missing. "
+            f"The file whose name ends in {name}.jsonl was not found next to {files[-1].name} "
+            "or among Codex's sessions. If it exists with the suffix .zst, decompress it."
+        )
         return []
     try:
         data = read_regular(file)
     except OSError as error:
         reason = system_words(error)
-        notes.append(BEGINNING_UNREADABLE.format(file=file, reason=reason))
+        notes.append(f"The beginning of the session, {file}, cannot be read: {reason}.")
         return []
     end = base.count("end_byte_offset")
     if 0 < end <= len(data) and data[end - 1 : end] == b"\n":
@@ -167,7 +142,7 @@ def _lines_before(
     if damage:
         notes.append(f"{file.name}: {damage}.")
     files.append(file)
-    notes.append(BEGINS_IN.format(file=file.name))
+    notes.append(f"The session begins in {file.name}.")
     limit = base.get("end_ordinal_exclusive")
     if not isinstance(limit, int):
         return lines
@@ -236,8 +211,8 @@ def subagent_calls(rows: Iterable[RolloutRow]) -> dict[str, str]:
 
     Each version of Codex uses different rows for this.
     """
-    started: dict[str, str] = {}
-    spawns: set[str] = set()
+    started = {}
+    spawns = set()
     for row in rows:
         payload = row.completed or row.payload
         call_id = payload.text("call_id")

@@ -73,8 +73,6 @@ A `skill.invoked` event repeats text that a prompt or a result already contains.
 _USAGE = UsageFields(
     ("inputTokens",), ("outputTokens",), "cacheReadTokens", "reasoningTokens"
 )
-OLDER_PROMPTS = "Left out: {prompts}. Only the newest is shown, at the beginning."
-SHORTENED = "{calls}: the file has a shorter text than the model received."
 
 
 def recognises(record: JsonObject) -> bool:
@@ -201,8 +199,8 @@ class _CopilotReader:
         older = many(self._older_systems, "earlier system prompt")
         short = many(self._shortened, "failed call")
         counts = {
-            OLDER_PROMPTS.format(prompts=older): self._older_systems,
-            SHORTENED.format(calls=short): self._shortened,
+            f"Left out: {older}. Only the newest is shown, at the beginning.": self._older_systems,
+            f"{short}: the file has a shorter text than the model received.": self._shortened,
         }
         yield from counted_notes(counts)
         yield from self.log.notes(_SILENT)

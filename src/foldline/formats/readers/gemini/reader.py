@@ -382,7 +382,7 @@ def _without(
     """Return the pieces except the calls that are also recorded separately."""
     ids = {run.text("id") for run in runs}
     nameless = [(run.get("name"), run.get("args")) for run in runs]
-    others: list[JsonObject] = []
+    others = []
     for piece in pieces:
         called = piece.object("functionCall")
         call = (called.get("name"), called.get("args"))

@@ -21,7 +21,6 @@ from foldline.formats.base import (
     json_lines,
     object_in,
 )
-from foldline.formats.beside import SharedFiles
 from foldline.formats.parts import (
     PROMPT_CHANGED,
     first_text,
@@ -138,7 +137,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     )
     cwd = first_text(folders)
     if not cwd:
-        cwd = beside_kimi(path, name, SharedFiles()).cwd
+        cwd = beside_kimi(path, name).cwd
     return log.session("kimi-cli", name, cwd, damage, reader.notes())
 
 
@@ -178,7 +177,7 @@ def _child_files(path: Path) -> dict[str, Path]:
     They are in folders below the session's folder or, in Kimi Code, next to the main agent's folder. For
     older sessions, they are next to the session's file.
     """
-    files: dict[str, Path] = {}
+    files = {}
     folder = path.parents[1] if is_of_main_agent(path) else path.parent / "subagents"
     if path.name in _NAMES:
         for file in (*folder.glob("*/wire.jsonl"), *folder.glob("*/context.jsonl")):
@@ -209,7 +208,7 @@ def rotations(path: Path) -> list[Path]:
     pattern = re.compile(
         re.escape(path.stem) + r"_([0-9]{1,9})" + re.escape(path.suffix)
     )
-    numbered: list[tuple[int, Path]] = []
+    numbered = []
     for file in path.parent.iterdir():
         match = pattern.fullmatch(file.name)
         if match and is_file(file):
@@ -243,7 +242,7 @@ class _ContextReader:
         # A subagent's file is recognised by its path. Its prompts were written by another agent.
         name = path.stem.rpartition("_")[0]
         self._by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
-        earlier: dict[str, list[JsonLine]] = {}
+        earlier = {}
         for file in rotations(path):
             state = self._earlier(file)
             if state is not None:

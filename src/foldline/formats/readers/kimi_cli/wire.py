@@ -31,10 +31,6 @@ _KEPT_BY_A_COMPACTION = 2
 
 The value is that of kimi-cli's `SimpleCompaction`.
 """
-WITHOUT_SUMMARIES = (
-    "A wire file has no summaries, so those of {compactions} are missing. "
-    "They are in the context file next to it."
-)
 _CONTENT = ("TextPart", "ThinkPart", "ImageURLPart", "ContentPart")
 _STEP_ENDS = (
     "StepBegin",
@@ -84,7 +80,10 @@ class KimiWireReader:
         notes = [*self.log.notes(_SILENT)]
         if self._compactions:
             compactions = many(self._compactions, "compaction")
-            notes.append(WITHOUT_SUMMARIES.format(compactions=compactions))
+            notes.append(
+                f"A wire file has no summaries, so those of {compactions} are missing. "
+                "They are in the context file next to it."
+            )
         return notes
 
     def _entry(self, kind: str, payload: JsonObject, position: int) -> Entry | None:

@@ -3,15 +3,16 @@
 Each record has one index, except that an undo has two. An answer has the index of its first event.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from foldline.formats.base import Counted, Json, JsonLine, JsonObject
+from foldline.formats.base import Json, JsonLine, JsonObject
 from foldline.formats.parts import (
     BESIDE,
     PROMPT_CHANGED,
     UsageFields,
+    arguments_of,
     call_part,
     has_image,
     text_in,
@@ -22,7 +23,6 @@ from foldline.formats.tool_results import in_call_order
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     AssistantMessage,
-    BaseMessage,
     Clear,
     Compaction,
     DeveloperMessage,
@@ -36,7 +36,7 @@ from foldline.protocol import (
 )
 
 from .results import parts_as_sent, result_of
-from .spine import RECORDS, ClosedScope, Spine, is_transition
+from .spine import CLOSE, OPEN, is_transition, transition_in
 
 _SILENT = (
     "agent.", "config.", "context.append_loop_event", "context.undone", "file_history.", "forked",
@@ -46,7 +46,7 @@ _SILENT = (
 )  # fmt: skip
 """Prefixes of types of records that are not sent to the model, or repeat other records."""
 _BETWEEN_STEPS = (
-    "context.apply_compaction", "context.clear", "context.undo", "turn.prompt", "turn.cancel", *RECORDS
+    "context.apply_compaction", "context.clear", "context.undo", "turn.prompt", "turn.cancel",
 )  # fmt: skip
 _EVENT = "context.append_loop_event"
 """The type of a record that contains an event of an answer."""
@@ -61,12 +61,6 @@ _CONTINUES = (
     "began.\n</system-reminder>"
 )
 """The message that Kimi Code 2 sends after a summary, but does not record."""
-RESULTS_IN_FULL = (
-    "Old tool results that Kimi Code had cleared from requests are shown in full."
-)
-PROMPTS_IN_FULL = (
-    "Prompts that Kimi Code had shortened in a compaction are shown in full."
-)
 
 
 @dataclass
@@ -110,9 +104,8 @@ class KimiCodeReader:
         """
         self._model = ""
         self._undo_keeps_reminders = "agent.switched" in kinds  # since Kimi Code 2
-        self._spine = Spine()
-        self._has_records = not kinds.isdisjoint(RECORDS)
-        """Whether the file contains records of transitions."""
+        self._scopes = [0]
+        """The start indices of the open scopes of work, outermost first."""
         self._prompts: list[_SentPrompt] = []
         """The prompts that are currently in the context, oldest first."""
         self._reminders: dict[int, str] = {}
@@ -125,13 +118,13 @@ class KimiCodeReader:
 
         An undo cannot go back beyond it.
         """
-        self._kept: list[int] = []
-        """The indices of the messages that the newest compaction kept, including its summary."""
         self._newest_answer: AssistantMessage | None = None
         """The newest answer, until any transition among its calls has been applied."""
         self._steps = _steps(lines)
         if "micro_compaction.apply" in kinds:
-            self._notes.append(RESULTS_IN_FULL)
+            self._notes.append(
+                "Old tool results that Kimi Code had cleared from requests are shown in full."
+            )
         for line in lines:
             self._read(line)
         self._close_scope(lines[-1].position + 1, None)
@@ -155,12 +148,6 @@ class KimiCodeReader:
             if answer:
                 self._add(index, answer, at)
             return
-        messages = record.count("messageCount")
-        is_request = (
-            record.kind == "llm.request" and record.get("kind", "loop") == "loop"
-        )
-        if messages and is_request:
-            self.log.counted.append(Counted(index, messages))
         entry = self._entry(record, index) or self.log.unknown(record, record.kind)
         self._add(index, entry, at)
         if isinstance(entry, Compaction) and "wireLines" in record:  # since Kimi Code 2
@@ -183,9 +170,6 @@ class KimiCodeReader:
                 return self._settings(record)
             case "context.apply_compaction":
                 return self._compaction(record, index)
-            case kind if kind in RECORDS:
-                scope = self._spine.apply_record(record, self._counted_messages())
-                return self._scope_compaction(index, scope) if scope else None
             case "context.clear":
                 self._start_over(index, ())
                 return Clear()
@@ -225,15 +209,17 @@ class KimiCodeReader:
         parts = self.log.content(message)
         match message.role:
             case "user" if _is_prompt(record):
-                scopes = list(self._spine.scopes)
+                scopes = list(self._scopes)
                 self._prompts.append(
                     _SentPrompt(
                         index, self.log.newest_index, scopes, message.text("id")
                     )
                 )
                 return user_message(parts, typed=kind in (None, "user"))
-            case "user" if kind == "compaction_summary" and self._has_scopes():
-                self._start_over(index, [index])
+            case "user" if kind == "compaction_summary" and any(
+                map(is_transition, self.log.calls.values())
+            ):
+                self._start_over(index, ())
                 return self.log.compaction(index, parts, (), strategy="kimi-code")
             case "user" | "system" if kind == "shell_command":
                 return UserMessage(parts=parts, origin="shell")
@@ -295,13 +281,13 @@ class KimiCodeReader:
         summary = record.first("contextSummary", "summary")
         if not summary:
             summary = text_in(self.log.parts(record.at("summary", "content")))
-        ahead: list[int] = []
-        kept: list[int] = []
+        ahead = []
+        kept = []
         if isinstance(record.get("keptUserMessageCount"), int):
             ahead = self._kept_prompts(record)
         else:
             kept = self.log.context()[record.count("compactedCount") :]
-        self._start_over(index, [*ahead, index, *kept])
+        self._start_over(index, [*ahead, *kept])
         return self.log.compaction(
             index,
             text_parts(summary),
@@ -312,12 +298,11 @@ class KimiCodeReader:
             tokens_after=record.count("tokensAfter"),
         )
 
-    def _start_over(self, index: int, kept: Sequence[int]) -> None:
+    def _start_over(self, index: int, kept: Collection[int]) -> None:
         """Continue with a context that consists of these messages."""
         self._last_compaction = index
-        self._kept = list(kept)
         self._prompts = [prompt for prompt in self._prompts if prompt.index in kept]
-        self._spine.scopes = [index]
+        self._scopes = [index]
 
     def _kept_prompts(self, record: JsonObject) -> list[int]:
         """Return the indices of the oldest and newest prompts that the record keeps."""
@@ -326,55 +311,52 @@ class KimiCodeReader:
         oldest = record.count("keptHeadUserMessageCount")
         newest = max(0, record.count("keptUserMessageCount") - oldest)
         if oldest:
-            self._notes.append(PROMPTS_IN_FULL)
+            self._notes.append(
+                "Prompts that Kimi Code had shortened in a compaction are shown in full."
+            )
         dropped = range(oldest, len(prompts) - newest)
         return [index for place, index in enumerate(prompts) if place not in dropped]
-
-    def _has_scopes(self) -> bool:
-        return self._has_records or any(map(is_transition, self.log.calls.values()))
-
-    def _counted_messages(self) -> list[int]:
-        """Return the indices of the messages that Kimi Code counts, in its order."""
-        projection = self.log.projection
-        messages = list(self._kept)
-        for index, entry in self.log.entries.items():
-            is_message = isinstance(entry, BaseMessage) and not isinstance(
-                entry, SystemMessage
-            )
-            is_undone = projection.fate(index).kind == "reverted"
-            if is_message and index > self._last_compaction and not is_undone:
-                messages += projection.group(index)
-        return list(dict.fromkeys(messages))
 
     def _close_scope(self, position: int, at: datetime | None) -> None:
         """Add a compaction for the scope closed by the newest answer, if any."""
         answer = self._newest_answer
         self._newest_answer = None
-        if answer is None or self._has_records:
+        if answer is None:
             return
         results = map(self.log.message, self.log.results_of(answer.index))
-        scope = self._spine.apply_calls(answer, results)
-        if scope:
+        call = transition_in(answer, results)
+        if call is None:
+            return
+        if call.name != OPEN and self._scopes:
             index = self.log.next_index(position)
-            self.log.put(index, self._scope_compaction(index, scope), at)
+            memory = arguments_of(call).text("memory")
+            compaction = self._scope_compaction(
+                index, self._scopes.pop(), answer.index, memory
+            )
+            self.log.put(index, compaction, at)
+        if call.name != CLOSE:
+            self._scopes.append(answer.index)
 
-    def _scope_compaction(self, index: int, scope: ClosedScope) -> Compaction:
-        """Return a compaction that replaces a scope with its memory, but keeps its prompts."""
+    def _scope_compaction(
+        self, index: int, start: int, end: int, memory: str
+    ) -> Compaction:
+        """Return a compaction that replaces a scope with its memory, but keeps its prompts.
+
+        The scope consists of the messages from `start` up to, but not including, `end`.
+        """
         prompts = {prompt.index for prompt in self._prompts}
         context = self.log.context()
         group = self.log.projection.group
-        end = group(scope.end)[0]
         cut = context.index(end) if end in context else len(context)
-        ahead: list[int] = []
+        ahead = []
         for message in context[:cut]:
             is_summary = isinstance(self.log.entries[message], Compaction)
-            is_inside = scope.start <= group(message)[0] < scope.end
+            is_inside = start <= group(message)[0] < end
             if is_summary or message in prompts or not is_inside:
                 ahead.append(message)
-        memory = text_parts(scope.memory)
         return self.log.compaction(
             index,
-            memory,
+            text_parts(memory),
             context[cut:],
             ahead=ahead,
             strategy="kimi-code",
@@ -390,7 +372,7 @@ class KimiCodeReader:
         if target is None or target.index < self._last_compaction:
             return False
         self._prompts = self._prompts[:-count]
-        self._spine.scopes = target.scopes
+        self._scopes = target.scopes
         self.log.go_back_to(target.before, at, position)
         if self._undo_keeps_reminders:
             self._repeat_reminders(self.log.newest_index, position)
@@ -419,8 +401,8 @@ def _call_id(line: JsonLine, event: str) -> str:
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
     """Return each step's events, by the position of the first event."""
-    steps: dict[int, list[JsonLine]] = {}
-    step: list[JsonLine] = []
+    steps = {}
+    step = []
     for line in lines:
         record = line.record
         event = record.text("event", "type") if record.kind == _EVENT else ""

@@ -47,7 +47,7 @@ def parts_as_sent(
     result: JsonObject, tool: str, output: Sequence[Part]
 ) -> tuple[Part, ...]:
     """Return a result's parts, with the lines that Kimi Code adds when it sends the result."""
-    lines: list[str] = []
+    lines = []
     pieces = result.pieces("output")
     is_empty = all(
         piece.kind == "text" and not piece.text("text").strip() for piece in pieces

@@ -46,7 +46,6 @@ _CONTENT_FIELDS = frozenset({"content", "tool_calls", "function_call"})
 NO_MESSAGES = (
     "{path} has no OpenAI chat messages: nothing in it has both a role and content."
 )
-SEVERAL_CHATS = "The file has {count} chats, one per line. Only the first was read."
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NOTE_OPEN = "<system-note>\n"
 _NOTE_CLOSE = "\n</system-note>"
@@ -99,7 +98,10 @@ def read(data: bytes, path: Path) -> ForeignSession:
         reader.read(line.record, line.position)
     notes = [*reader.log.notes(("exit",))]
     if len(chats) > 1:
-        notes.insert(0, SEVERAL_CHATS.format(count=len(chats)))
+        notes.insert(
+            0,
+            f"The file has {len(chats)} chats, one per line. Only the first was read.",
+        )
     name = about.text("instance_id") or path.stem
     cwd = about.text("info", "config", "environment", "cwd")
     return reader.log.session("openai", name, cwd, damage, notes)

@@ -24,8 +24,8 @@ _ALSO_AS_TEXT = ("text/plain", "application/x-directory")
 
 def completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
     """Return the ids of the compaction requests that have been answered."""
-    requested: set[str] = set()
-    answered: set[str] = set()
+    requested = set()
+    answered = set()
     for message in messages:
         info = message.object("info")
         if is_summary(info):

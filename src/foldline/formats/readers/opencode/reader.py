@@ -1,6 +1,6 @@
 """Reader for opencode's sessions.
 
-It reads documents written by `opencode export`, and sessions in opencode's own store (`store.py`). Indices
+It reads documents written by `opencode export`, and sessions in opencode's database (`store.py`). Indices
 count entries, because one opencode message may become several entries.
 """
 
@@ -52,19 +52,14 @@ from .messages import (
 )
 from .store import (
     StoredSession,
-    exported,
-    exported_files,
     exported_rows,
-    is_session_info,
     stored_in_database,
-    stored_in_files,
 )
 from .tools import call_in, result_in, with_patched_files
 
 HIDDEN = "[Old tool result content cleared]"
 """The text that the model sees in place of a hidden output."""
 _NO_SUMMARY = "(opencode wrote no summary)"
-_ABORTED = "MessageAbortedError"
 _DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 _SUBAGENT_TITLE = re.compile(r" \(@[\w-]+ subagent\)$")
 _USAGE = UsageFields(
@@ -84,15 +79,11 @@ NEWEST_READ = (
     "Run `foldline sessions --from opencode --all` to list them."
 )
 NO_SESSIONS = "{path} has no opencode sessions."
-MESSAGES_LEFT_OUT = "Left out: {messages} without info and parts."
 OF_SUBAGENT = "This is a subagent of the session {parent}."
-FAILED_ANSWERS = "Not in the view: failed answers that opencode left out of later requests ({count})."
 
 
 def recognises(document: JsonObject) -> bool:
-    """Return whether this is an exported or stored session."""
-    if is_session_info(document):
-        return True
+    """Return whether this is an exported session."""
     messages = document.get("messages")
     if not isinstance(document.get("info"), dict) or not isinstance(messages, list):
         return False
@@ -111,16 +102,13 @@ def read(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: the file is not a complete JSON document, or is not an opencode session.
     """
-    notes: list[str] = []
+    notes = []
     document = parse_object(data)
     if document is None:
         document = parse_object(data.decode(errors="replace").encode())
         notes.append(BYTES_REPLACED)
     if document is None:
         raise FoldlineError(NOT_COMPLETE, path=path)
-    if is_session_info(document):
-        stored = list(stored_in_files(path.parent.parent.parent))
-        return _from_store(exported_files(document, path), path, stored)
     if not recognises(document):
         raise FoldlineError(NOT_OPENCODE, path=path)
     return _session(document, path, notes)
@@ -134,44 +122,34 @@ def read_opencode_database(path: Path, session: str) -> ForeignSession:
     """
     stored = stored_in_database(path)
     if session:
-        return _from_store(exported_rows(path, session), path, stored)
-    newest = newest_of(stored, path)
-    foreign = _from_store(exported(newest), path, stored)
-    count = sum(not one.parent for one in stored)
-    if count == 1:
+        return _from_store(session, path, stored)
+    main = [one for one in stored if not one.parent]
+    if not main:
+        raise FoldlineError(NO_SESSIONS, path=path)
+    newest = max(main, key=lambda one: one.updated)
+    foreign = _from_store(newest.id, path, stored)
+    if len(main) == 1:
         return foreign
-    note = NEWEST_READ.format(count=count, id=newest.id)
+    note = NEWEST_READ.format(count=len(main), id=newest.id)
     return replace(foreign, notes=(note, *foreign.notes))
 
 
-def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
-    """Return the newest session that does not belong to a subagent.
-
-    Raises:
-        FoldlineError: there is no such session.
-    """
-    sessions = [session for session in stored if not session.parent]
-    if not sessions:
-        raise FoldlineError(NO_SESSIONS, path=path)
-    return max(sessions, key=lambda session: session.updated)
-
-
 def _from_store(
-    document: JsonObject,
+    session_id: str,
     path: Path,
     stored: Sequence[StoredSession],
     ancestors: tuple[str, ...] = (),
 ) -> ForeignSession:
     """Read a stored session, with its subagents at all depths."""
-    session_id = document.text("info", "id")
+    document = exported_rows(path, session_id)
     lineage = (*ancestors, session_id)
     tasks = _tasks(document)
-    children: list[ForeignChild] = []
+    children = []
     for session in stored:
-        if session_id and session.parent == session_id and session.id not in lineage:
+        if session.parent == session_id and session.id not in lineage:
             task = tasks.get(session.id, JsonObject())
             child = child_of(
-                _from_store(exported(session), path, stored, lineage),
+                _from_store(session.id, path, stored, lineage),
                 session.id,
                 agent=task.text("state", "input", "subagent_type"),
                 title=_SUBAGENT_TITLE.sub("", session.title),
@@ -183,7 +161,7 @@ def _from_store(
 
 def _tasks(document: JsonObject) -> dict[str, JsonObject]:
     """Return the calls that started subagents, by the subagents' session ids."""
-    tasks: dict[str, JsonObject] = {}
+    tasks = {}
     for message in document.objects("messages"):
         for part in message.objects("parts"):
             session_id = part.object("state", "metadata").first(
@@ -214,12 +192,14 @@ def _session(
     reader.finish()
     if len(messages) < len(items):
         left_out = many(len(items) - len(messages), "message")
-        notes.append(MESSAGES_LEFT_OUT.format(messages=left_out))
+        notes.append(f"Left out: {left_out} without info and parts.")
     if info.text("parentID"):
         notes.append(OF_SUBAGENT.format(parent=info.text("parentID")))
     notes += log.notes()
     if reader.failed:
-        notes.append(FAILED_ANSWERS.format(count=reader.failed))
+        notes.append(
+            f"Not in the view: failed answers that opencode left out of later requests ({reader.failed})."
+        )
     session_id = info.text("id") or path.stem
     begun = info.time("time", "created")
     return log.session(
@@ -330,7 +310,7 @@ class _OpencodeReader:
         first = len(self._log.entries)
         steps = steps_of(parts)
         error = info.object("error")
-        is_aborted = error.get("name") == _ABORTED
+        is_aborted = error.get("name") == "MessageAbortedError"
         for step in steps:
             if self._revert.get("partID") in [
                 part.get("id") for part in step if part.get("id")

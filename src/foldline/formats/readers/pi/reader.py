@@ -66,10 +66,6 @@ FRAME = (
     "\n</summary>",
 )
 """The text that pi sends before and after a compaction's summary."""
-HEADER_DAMAGED = (
-    "The session header is damaged or missing, so some details are unknown."
-)
-BRANCHED = "The session was branched from {origin}."
 _BRANCH_FRAME = (
     "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n",
     "</summary>",
@@ -103,9 +99,11 @@ def read(data: bytes, path: Path) -> ForeignSession:
     header = next(filter(_is_header, headers), None)
     if header is None:
         header = headers[0] if headers else JsonObject()
-    notes: list[str] = []
+    notes = []
     if not _is_header(header):
-        notes.append(HEADER_DAMAGED)
+        notes.append(
+            "The session header is damaged or missing, so some details are unknown."
+        )
     body = [line for line in lines if line.record.kind != "session"]
     parents = _parents(body, notes)
     reader = _PiReader(
@@ -114,7 +112,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     reader.read(body, parents)
     origin = header.first("branchedFrom", "parentSession")
     if origin:
-        notes.append(BRANCHED.format(origin=origin))
+        notes.append(f"The session was branched from {origin}.")
     notes += reader.notes()
     name = header.text("id") or path.stem
     begun = header.time("timestamp")
@@ -143,7 +141,7 @@ def _parents(body: Sequence[JsonLine], notes: list[str]) -> dict[int, int | None
     """
     ids = ((line.record.get("id"), place) for place, line in enumerate(body))
     places = {identity: place for identity, place in ids if isinstance(identity, str)}
-    parents: dict[int, int | None] = {}
+    parents = {}
     before: int | None = None
     gaps = 0
     for place in sorted(places.values()):
@@ -411,7 +409,7 @@ def _touch(
 
 def _tools_notice(message: JsonObject) -> NoticeRecord | None:
     """Return a notice about the tools that a system message adds and removes, if any."""
-    sentences: list[str] = []
+    sentences = []
     for field, subject in (
         ("toolsAdded", "Tools added"),
         ("toolsRemoved", "Tools removed"),

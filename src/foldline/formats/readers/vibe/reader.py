@@ -50,24 +50,19 @@ from foldline.text.numbers import many
 
 from .store import Store, context_of, outcome_of, text_of
 
-_STORE = "mistral.vibe.unified-session-store/"
 _SUMMARY = "<compaction_summary>"
 _COMPACTED = "previous_user_messages>"
 """The tag around the prompts that a compaction kept."""
 _USAGE = UsageFields(("inputTokens",), ("outputTokens",), "cachedInputTokens")
 _RESOURCE = "Resource: "
 _STRATEGY = "mistral-vibe"
-NOT_VIBE = "{path} is not the CURRENT file of a mistral-vibe 3 session."
 NO_SYSTEM_PROMPT = "The store has no system prompt."
-EARLIER_COMPACTIONS = "Missing from the store: the summaries of {compactions}."
-REBUILT_CALLS = (
-    "{calls} before the last compaction: reconstructed from what was displayed, "
-    "without the original ids."
-)
 
 
 def recognises(document: JsonObject) -> bool:
-    return document.text("store_format").startswith(_STORE)
+    return document.text("store_format").startswith(
+        "mistral.vibe.unified-session-store/"
+    )
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
@@ -79,7 +74,9 @@ def _read(data: bytes, path: Path, read_before: set[str]) -> ForeignSession:
     """Read a session and its subagents, except those in `read_before`."""
     current = parse_object(data) or JsonObject()
     if not recognises(current):
-        raise FoldlineError(NOT_VIBE, path=path)
+        raise FoldlineError(
+            "{path} is not the CURRENT file of a mistral-vibe 3 session.", path=path
+        )
     store = Store(path.parent, current)
     runtime = store.document("runtime_state")
     meta = object_in(path.with_name("meta.json"))
@@ -164,8 +161,11 @@ class _VibeReader:
         calls = many(self._rebuilt_calls, "call")
         counts = {
             NO_SYSTEM_PROMPT: not self._store.system,
-            EARLIER_COMPACTIONS.format(compactions=earlier): self._earlier_compactions,
-            REBUILT_CALLS.format(calls=calls): self._rebuilt_calls,
+            f"Missing from the store: the summaries of {earlier}.": self._earlier_compactions,
+            (
+                f"{calls} before the last compaction: reconstructed from what was displayed, "
+                "without the original ids."
+            ): self._rebuilt_calls,
         }
         yield from counted_notes(counts)
         yield from self.log.notes()
@@ -195,7 +195,7 @@ class _VibeReader:
         In this list, an answer's calls follow the answer.
         """
         parts: Sequence[Part] = ()
-        calls: list[JsonObject] = []
+        calls = []
         for item in shown:
             if item.kind == "effect":
                 calls.append(item)
@@ -226,7 +226,7 @@ class _VibeReader:
         """Add an answer, and convert its effects to calls and results."""
         if not parts and not effects:
             return
-        calls: list[Part] = []
+        calls = []
         for effect in effects:
             name = effect.text("detail", "toolName").rpartition(".")[2]
             calls.append(
@@ -245,7 +245,7 @@ class _VibeReader:
     def _compact(self, prompts: Iterable[JsonObject], summary: JsonObject) -> None:
         """Add the last compaction. The prompts it kept precede the summary."""
         history = self.log.known_messages()
-        ahead: list[int] = []
+        ahead = []
         for prompt in prompts:
             for message in self._messages(prompt):
                 index = history.take(message)

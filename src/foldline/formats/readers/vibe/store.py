@@ -85,7 +85,7 @@ class Store:
 
     def _records(self, path: Path) -> list[JsonObject]:
         """Return a journal's records, after checking their digests."""
-        records: list[JsonObject] = []
+        records = []
         previous: str | None = None
         first = int(path.stem) if path.stem.isdigit() else 0
         lines = bytes_in(path).split(b"\n")
@@ -135,7 +135,7 @@ def text_of(message: JsonObject) -> str:
 
 def context_of(store: Store) -> list[JsonObject]:
     """Return the model's context without the system prompt."""
-    context: list[JsonObject] = []
+    context = []
     for item in store.items("checkpoint", "context", "messages"):
         message = item.object("message")
         message["source"] = item.get("source")

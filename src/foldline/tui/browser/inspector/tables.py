@@ -41,8 +41,8 @@ from foldline.view.budget import Size
 from foldline.view.items import ViewItem
 from foldline.view.outline import Outline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
 from foldline.view.tally import kind_of
+from foldline.view.undo import ViewMarker
 from foldline.view.weight import Category
 
 _AT_ONCE: Final = 1_000

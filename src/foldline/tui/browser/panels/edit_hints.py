@@ -32,7 +32,7 @@ from foldline.tui.messages import OperationWanted
 from foldline.view.items import IN_VIEW, is_preamble
 from foldline.view.outline import CompactionOutline
 from foldline.view.projection import Projection
-from foldline.view.state import ViewMarker
+from foldline.view.undo import ViewMarker
 from foldline.view.weight import item_weight, view_size
 
 EditKey = Literal["pin", "hide", "drop", "restore"]

@@ -11,18 +11,22 @@ from itertools import pairwise
 
 from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import (
-    AssistantMessage,
     BaseMessage,
     ToolResultMessage,
     UserMessage,
 )
 from foldline.sequences import grouped
 from foldline.view.calls import pairing_faults
-from foldline.view.items import is_preamble
 from foldline.view.tokens import message_tokens
-
-from .cost import as_sent
-from .record import (
+from foldline_eval.broken_rules import (
+    Fault,
+    broken_rules,
+    listed_once,
+    newest_batch,
+    unanswered_prompt,
+)
+from foldline_eval.cost import as_sent
+from foldline_eval.record import (
     CommittedCompaction,
     Messages,
     PerMessage,
@@ -30,8 +34,6 @@ from .record import (
     SentRequest,
 )
 
-Fault = tuple[str, str]
-"""The name of a rule, and a description of its violation."""
 Faults = Iterator[Fault]
 NO_USER = "there is no user message"
 PIN_CHANGED = "pinned entry {entry} is not verbatim"
@@ -49,16 +51,12 @@ Each clipped result must name the call with which it can be read again.
 
 
 def violations(run: ReplayRun) -> list[str]:
-    """Return all violations in a run.
+    """Return all violations in a run, including those that `foldline eval` reports.
 
     A repeated violation is listed only once.
     """
     repeated = grouped((fault, place) for place, fault in _Check(run).all())
-    sentences = [f"C1, {fault}" for fault in run.broken]
-    for (rule, sentence), (first, *later) in repeated.items():
-        place = f"{first} and {len(later)} later" if later else first
-        sentences.append(f"{rule}, {place}: {sentence}")
-    return sentences
+    return [*broken_rules(run), *listed_once(repeated)]
 
 
 _Shown = Mapping[int, BaseMessage]
@@ -90,7 +88,6 @@ class _Check:
             yield from ((place, fault) for fault in self.smaller(compaction))
 
     def of_request(self, sent: SentRequest) -> Faults:
-        yield from self.window(sent)
         yield from self.pairs(sent)
         if sent.kind == "step" and sent.answer in self.positions:
             # Reversed, so that the caller replaces a placeholder result with the same index.
@@ -106,41 +103,6 @@ class _Check:
         if not any(isinstance(message, UserMessage) for message in messages):
             yield "P", NO_USER
 
-    def window(self, sent: SentRequest) -> Faults:
-        """W1: a request fits the window.
-
-        A summary's output counts as well.
-
-        It is not a violation if the messages that cannot be removed already exceed the window. In this case,
-        the session was recorded with a larger window, so no strategy can help.
-        """
-        tokens = sent.tokens
-        if sent.kind == "summary":
-            tokens += sent.output
-        if self.run.window and tokens > self.run.window >= self._unremovable_tokens(
-            sent
-        ):
-            yield (
-                "W1",
-                f"the {sent.kind} request exceeds the window of {self.run.window:,} tokens",
-            )
-
-    def _unremovable_tokens(self, sent: SentRequest) -> int:
-        """Return the size of the messages that must stay, in tokens.
-
-        These are the preamble and the new messages.
-        """
-        if sent.answer is None:
-            return 0
-        before = self.history[: self.positions[sent.answer]]
-        prompt = _unanswered_prompt(before)
-        fresh = [*([prompt] if prompt else []), *_newest_batch(before)]
-        as_sent_messages = (
-            self.run.clipped.get(message.index, message) for message in fresh
-        )
-        preamble = (message for message in sent.messages if is_preamble(message))
-        return sum(map(message_tokens, (*preamble, *as_sent_messages)))
-
     def pins_verbatim(self, answer: int, shown: _Shown) -> Faults:
         """C3: every later request contains the pinned messages verbatim."""
         for pin in self.pins:
@@ -150,10 +112,10 @@ class _Check:
     def fresh_verbatim(self, answer: int, shown: _Shown) -> Faults:
         """T1: the newest prompt and new results are kept verbatim."""
         before = self.history[: self.positions[answer]]
-        prompt = _unanswered_prompt(before)
+        prompt = unanswered_prompt(before)
         if prompt is not None and not _verbatim(prompt, shown):
             yield "T1", PROMPT_CHANGED.format(entry=prompt.index)
-        batch = _newest_batch(before)
+        batch = newest_batch(before)
         is_large = 0 < self.run.window < FRESH_SHARE * sum(map(message_tokens, batch))
         for original in batch:
             message = self.run.clipped.get(original.index, original)
@@ -174,7 +136,7 @@ class _Check:
 
     def complete_batches(self, compaction: CommittedCompaction) -> Faults:
         """T2: a compaction waits for all results of the newest calls."""
-        batch = _newest_batch(compaction.before)
+        batch = newest_batch(compaction.before)
         if not batch or batch[0].index not in self.positions:
             return
         answered = {
@@ -215,34 +177,6 @@ def _is_clipped(result: BaseMessage, shown: _Shown) -> bool:
         isinstance(candidate, ToolResultMessage)
         and f"history_read({result.index})" in candidate.text
     )
-
-
-def _unanswered_prompt(history: Messages) -> UserMessage | None:
-    """Return the newest user message.
-
-    Returns None if the message's turn has ended.
-    """
-    for message in reversed(history):
-        if isinstance(message, UserMessage):
-            return message
-        if isinstance(message, AssistantMessage) and not message.calls:
-            return None
-    return None
-
-
-def _newest_batch(history: Messages) -> list[BaseMessage]:
-    """Return the newest answer that contains calls, with its results.
-
-    The result is empty if other messages follow them.
-    """
-    for position in reversed(range(len(history))):
-        message = history[position]
-        if isinstance(message, ToolResultMessage):
-            continue
-        if isinstance(message, AssistantMessage) and message.calls:
-            return list(history[position:])
-        return []
-    return []
 
 
 def _first_difference(earlier: Messages, later: Messages) -> int | None:
