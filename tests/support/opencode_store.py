@@ -1,4 +1,4 @@
-"""opencode's database."""
+"""opencode's session storage: its folder of files, and its database."""
 
 import json
 import sqlite3
@@ -52,6 +52,21 @@ def export_document(
             for nth, (message, parts) in enumerate(messages)
         ],
     }
+
+
+def store_in_files(store: Path, document: Json) -> Path:
+    """Write a session's messages and parts as opencode does; return the session's file."""
+    info = document["info"]
+    for message in document["messages"]:
+        write_json(
+            store / "message" / info["id"] / f"{message['info']['id']}.json",
+            message["info"],
+        )
+        for part in message["parts"]:
+            write_json(
+                store / "part" / message["info"]["id"] / f"{part['id']}.json", part
+            )
+    return write_json(store / "session" / "p" / f"{info['id']}.json", info)
 
 
 def write_json(path: Path, value: Json) -> Path:

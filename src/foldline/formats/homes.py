@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ class AgentFolders:
                 return path.stem
 
     def stored(self) -> "list[StoredSession]":
-        """Return the sessions that opencode keeps in its database.
+        """Return the sessions that opencode keeps in its store instead of in files.
 
         Raises:
             FoldlineError: the store cannot be read.
@@ -79,19 +80,17 @@ class AgentFolders:
         if self.agent != "opencode":
             return []
         from foldline.formats.readers.opencode.store import (
-            stored_in_database,  # imports SQLite
-        )
+            stored_in_database,
+            stored_in_files,
+        )  # imports SQLite
 
-        databases = (
-            database
-            for folder in self.folders()
-            for database in folder.glob("opencode*.db")
-        )
-        return [
-            session
-            for database in databases
-            for session in stored_in_database(database)
-        ]
+        sessions: dict[str, StoredSession] = {}
+        for folder in self.folders():
+            databases = map(stored_in_database, folder.glob("opencode*.db"))
+            # opencode created its database from the folder `storage`, which may still exist
+            for session in chain(*databases, stored_in_files(folder / "storage")):
+                sessions.setdefault(session.id, session)
+        return list(sessions.values())
 
     def ids(self) -> dict[Path, str]:
         """Return the ids of all sessions by path, excluding subagents.

@@ -114,14 +114,14 @@ def session_file(path: Path) -> Path:
     """Return the file to read in a session's folder.
 
     The session may come from Foldline, klaude-code, kimi-cli, Copilot CLI or mistral-vibe. The folder may
-    also be opencode's, which contains the database with all of its sessions.
+    also be opencode's, which contains all of its sessions; the newest one is read.
 
     Raises:
         FoldlineError: the folder is none of these.
     """
     if not is_folder(path):
         return path
-    file = file_in(path)
+    file = file_in(path) or _newest_stored(path)
     if file is None:
         *others, last = _OF_FOLDERS
         files = f"{', '.join(others)} or {last}"
@@ -188,6 +188,18 @@ def _read_database(path: Path) -> ForeignSession:
         raise FoldlineError(UNKNOWN_DATABASE, file=file, formats=_readable())
     what = f"seems to be {refusal.name}, which cannot be read yet"
     raise FoldlineError(UNREADABLE, path=file, what=what, instead=refusal.instead)
+
+
+def _newest_stored(folder: Path) -> Path | None:
+    if not (is_folder(folder / "session") or is_folder(folder / "storage")):
+        return None
+    from foldline.formats.readers.opencode.reader import newest_of
+    from foldline.formats.readers.opencode.store import is_store, stored_in_files
+
+    for store in (folder, folder / "storage"):
+        if is_store(store):
+            return newest_of(stored_in_files(store), folder).path
+    return None
 
 
 def _read(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Reading opencode's sessions where it keeps them, in its database."""
+"""Reading opencode's sessions where it keeps them: its folder of files, and its database."""
 
 import json
 import sqlite3
@@ -26,6 +26,7 @@ from support.foreign import faults, view, view_texts
 from support.opencode_store import (
     export_document,
     store_in_database,
+    store_in_files,
     write_json,
 )
 from support.recordings import SHARED, needs_recorded
@@ -39,6 +40,24 @@ def contents(folder: Path) -> dict[Path, bytes]:
 @pytest.fixture
 def export(tmp_path: Path) -> ForeignSession:
     return read_foreign(write_json(tmp_path / "export.json", export_document()))
+
+
+@pytest.mark.parametrize("what", ["file", "store", "data folder"])
+def test_the_folder_says_what_the_export_says(
+    tmp_path: Path, export: ForeignSession, what: str
+) -> None:
+    home = tmp_path / "opencode"
+    file = store_in_files(home / "storage", export_document())
+    before = contents(home)
+    session = read_foreign(
+        {"file": file, "store": home / "storage", "data folder": home}[what]
+    )
+    assert (session.format, session.header, session.entries) == (
+        "opencode",
+        export.header,
+        export.entries,
+    )
+    assert contents(home) == before
 
 
 @pytest.mark.parametrize("name", ["", "ses_1"])
@@ -64,15 +83,20 @@ def test_the_database_says_what_the_export_says(
 
 
 @needs_recorded
-def test_a_recorded_session_is_the_same_from_its_export_and_from_the_database(
+def test_a_recorded_session_is_the_same_from_its_export_and_from_both_stores(
     tmp_path: Path,
 ) -> None:
     file = SHARED / "opencode/prsui-111tools.json"
     document = json.loads(file.read_text())
     info = document["info"]
     info["time"] = {key: info["time"][key] for key in ("created", "updated")}
+    kept = read_foreign(store_in_files(tmp_path / "storage", document))
     store_in_database(tmp_path / "opencode.db", document).close()
-    assert view(read_foreign(file)) == view(read_foreign(tmp_path / "opencode.db"))
+    assert (
+        view(read_foreign(file))
+        == view(kept)
+        == view(read_foreign(tmp_path / "opencode.db"))
+    )
 
 
 @pytest.fixture
@@ -131,8 +155,9 @@ def test_a_database_of_several_sessions_gives_the_newest_and_says_so(
         read_foreign(path / "ses_9")
 
 
+@pytest.mark.parametrize("place", ["database", "files"])
 def test_a_subagents_session_stands_behind_the_call_that_started_it(
-    tmp_path: Path,
+    tmp_path: Path, place: str
 ) -> None:
     whole = export_document("ses_2")
     task = {"tool": "task", "callID": "t1", "state": {
@@ -142,8 +167,13 @@ def test_a_subagents_session_stands_behind_the_call_that_started_it(
     whole["messages"][1]["parts"][1].update(task)
     child = export_document("ses_3", "A search (@explore subagent)", parentID="ses_2")
     below = export_document("ses_4", "Deeper", parentID="ses_3")
-    store_in_database(tmp_path / "opencode.db", whole, child, below).close()
-    path = tmp_path / "opencode.db" / "ses_2"
+    if place == "database":
+        store_in_database(tmp_path / "opencode.db", whole, child, below).close()
+        path = tmp_path / "opencode.db" / "ses_2"
+    else:
+        for document in (child, below):
+            store_in_files(tmp_path / "storage", document)
+        path = store_in_files(tmp_path / "storage", whole)
     session = read_foreign(path)
     [found] = session.children
     marker = next(entry for entry in session.entries if isinstance(entry, Subagent))
@@ -205,10 +235,12 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentHomes:
     return AgentHomes(tmp_path / "home", monkeypatch)
 
 
-def test_sessions_are_listed_without_those_of_sub_agents(
+def test_sessions_of_both_stores_are_listed_once_without_those_of_sub_agents(
     homes: AgentHomes,
 ) -> None:
     home = homes.home / ".local/share/opencode"
+    store_in_files(home / "storage", export_document())
+    store_in_files(home / "storage", export_document("ses_0", "Older", updated=500))
     child = export_document("ses_3", parentID="ses_2")
     store_in_database(
         home / "opencode.db",
@@ -217,7 +249,7 @@ def test_sessions_are_listed_without_those_of_sub_agents(
         child,
     ).close()
     found = found_sessions(["opencode"])
-    assert [one.id for one in found] == ["ses_2", "ses_1"]
+    assert [one.id for one in found] == ["ses_2", "ses_1", "ses_0"]
     assert (found[0].title, found[0].cwd, found[0].path) == (
         "The clock",
         "/x",
@@ -227,7 +259,7 @@ def test_sessions_are_listed_without_those_of_sub_agents(
         "ses_2"
     ]
     assert found_sessions(["opencode"], Path("/y")) == []
-    assert find_in_homes("opencode:ses_1") == home / "opencode.db" / "ses_1"
+    assert find_in_homes("opencode:ses_0") == home / "storage/session/p/ses_0.json"
 
 
 def test_a_database_that_cannot_be_read_is_listed_with_why(homes: AgentHomes) -> None:

@@ -1,6 +1,6 @@
 """Reader for opencode's sessions.
 
-It reads documents written by `opencode export`, and sessions in opencode's database (`store.py`). Indices
+It reads documents written by `opencode export`, and sessions in opencode's own store (`store.py`). Indices
 count entries, because one opencode message may become several entries.
 """
 
@@ -52,8 +52,12 @@ from .messages import (
 )
 from .store import (
     StoredSession,
+    exported,
+    exported_files,
     exported_rows,
+    is_session_info,
     stored_in_database,
+    stored_in_files,
 )
 from .tools import call_in, result_in, with_patched_files
 
@@ -83,7 +87,9 @@ OF_SUBAGENT = "This is a subagent of the session {parent}."
 
 
 def recognises(document: JsonObject) -> bool:
-    """Return whether this is an exported session."""
+    """Return whether this is an exported or stored session."""
+    if is_session_info(document):
+        return True
     messages = document.get("messages")
     if not isinstance(document.get("info"), dict) or not isinstance(messages, list):
         return False
@@ -109,6 +115,9 @@ def read(data: bytes, path: Path) -> ForeignSession:
         notes.append(BYTES_REPLACED)
     if document is None:
         raise FoldlineError(NOT_COMPLETE, path=path)
+    if is_session_info(document):
+        stored = list(stored_in_files(path.parent.parent.parent))
+        return _from_store(exported_files(document, path), path, stored)
     if not recognises(document):
         raise FoldlineError(NOT_OPENCODE, path=path)
     return _session(document, path, notes)
@@ -122,34 +131,44 @@ def read_opencode_database(path: Path, session: str) -> ForeignSession:
     """
     stored = stored_in_database(path)
     if session:
-        return _from_store(session, path, stored)
-    main = [one for one in stored if not one.parent]
-    if not main:
-        raise FoldlineError(NO_SESSIONS, path=path)
-    newest = max(main, key=lambda one: one.updated)
-    foreign = _from_store(newest.id, path, stored)
-    if len(main) == 1:
+        return _from_store(exported_rows(path, session), path, stored)
+    newest = newest_of(stored, path)
+    foreign = _from_store(exported(newest), path, stored)
+    count = sum(not one.parent for one in stored)
+    if count == 1:
         return foreign
-    note = NEWEST_READ.format(count=len(main), id=newest.id)
+    note = NEWEST_READ.format(count=count, id=newest.id)
     return replace(foreign, notes=(note, *foreign.notes))
 
 
+def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
+    """Return the newest session that does not belong to a subagent.
+
+    Raises:
+        FoldlineError: there is no such session.
+    """
+    sessions = [session for session in stored if not session.parent]
+    if not sessions:
+        raise FoldlineError(NO_SESSIONS, path=path)
+    return max(sessions, key=lambda session: session.updated)
+
+
 def _from_store(
-    session_id: str,
+    document: JsonObject,
     path: Path,
     stored: Sequence[StoredSession],
     ancestors: tuple[str, ...] = (),
 ) -> ForeignSession:
     """Read a stored session, with its subagents at all depths."""
-    document = exported_rows(path, session_id)
+    session_id = document.text("info", "id")
     lineage = (*ancestors, session_id)
     tasks = _tasks(document)
     children = []
     for session in stored:
-        if session.parent == session_id and session.id not in lineage:
+        if session_id and session.parent == session_id and session.id not in lineage:
             task = tasks.get(session.id, JsonObject())
             child = child_of(
-                _from_store(session.id, path, stored, lineage),
+                _from_store(exported(session), path, stored, lineage),
                 session.id,
                 agent=task.text("state", "input", "subagent_type"),
                 title=_SUBAGENT_TITLE.sub("", session.title),

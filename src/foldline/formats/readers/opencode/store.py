@@ -1,6 +1,6 @@
-"""Reads the sessions in opencode's database.
+"""Reads opencode's stored sessions: a folder of JSON files or, since 1.2, a database.
 
-They are converted to the document that `opencode export` would write. Nothing is changed, and
+Sessions from either are converted to the document that `opencode export` would write. Nothing is changed, and
 no lock or journal is created next to a database.
 """
 
@@ -13,16 +13,21 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from foldline.formats.base import Json, JsonObject, parse_object
+from foldline.formats.base import Json, JsonObject, object_in, parse_object
 from foldline.protocol import FoldlineError
 from foldline.sequences import grouped
+
+# Names of folders in the older store, and of tables in the database:
+_SESSIONS = "session"
+_MESSAGES = "message"
+_PARTS = "part"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
     id: str
     path: Path
-    """The database's path, followed by the session's id."""
+    """The session's file, or the database's path followed by the session's id."""
     title: str
     cwd: str
     updated: int
@@ -32,6 +37,71 @@ class StoredSession:
 
     Empty for other sessions.
     """
+
+
+def is_session_info(document: JsonObject) -> bool:
+    """Return whether this is a session file of the older store."""
+    has_fields = {"id", "directory", "time"} <= document.keys()
+    return has_fields and document.keys().isdisjoint(("info", "messages", "role"))
+
+
+def is_store(folder: Path) -> bool:
+    return (folder / _SESSIONS).is_dir() and (folder / _MESSAGES).is_dir()
+
+
+def exported(stored: StoredSession) -> JsonObject:
+    """Return a stored session as one document.
+
+    Raises:
+        FoldlineError: the session cannot be read.
+    """
+    if stored.path.is_file():
+        return exported_files(object_in(stored.path), stored.path)
+    return exported_rows(stored.path.parent, stored.id)
+
+
+def exported_files(info: JsonObject, path: Path) -> JsonObject:
+    store = path.parent.parent.parent
+    session = info.text("id")
+    messages = []
+    for message in _objects(store / _MESSAGES / session):
+        parts = _objects(store / _PARTS / message.text("id"))
+        messages.append({"info": message, "parts": parts})
+    return JsonObject(info=info, messages=messages)
+
+
+def stored_in_files(store: Path) -> Iterator[StoredSession]:
+    """Yield the sessions in a folder, in no particular order."""
+    for path in store.glob(f"{_SESSIONS}/*/*.json"):
+        info = object_in(path)
+        if is_session_info(info):
+            yield _stored(info, path)
+
+
+def _stored(info: JsonObject, path: Path) -> StoredSession:
+    return StoredSession(
+        id=info.text("id"),
+        path=path,
+        title=info.text("title"),
+        cwd=info.text("directory"),
+        updated=info.count("time", "updated"),
+        parent=info.text("parentID"),
+    )
+
+
+def _objects(folder: Path) -> list[JsonObject]:
+    """Return the JSON objects in a folder, oldest first.
+
+    opencode's file names begin with the time.
+    """
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".json")
+    except OSError:
+        return []
+    return list(filter(None, map(object_in, paths)))
+
+
+# --- the database -----------------------------------------------------------------------------------
 
 
 def tables_of(path: Path) -> set[str]:
@@ -48,7 +118,7 @@ def tables_of(path: Path) -> set[str]:
 
 
 def is_opencode_database(tables: set[str]) -> bool:
-    return {"session", "message", "part"} <= tables
+    return {_SESSIONS, _MESSAGES, _PARTS} <= tables
 
 
 def stored_in_database(path: Path) -> list[StoredSession]:
@@ -58,18 +128,8 @@ def stored_in_database(path: Path) -> list[StoredSession]:
         FoldlineError: the database cannot be read.
     """
     with _reading(path) as database:
-        rows = _rows(database, "SELECT * FROM session")
-    return [
-        StoredSession(
-            id=row.text("id"),
-            path=path / row.text("id"),
-            title=row.text("title"),
-            cwd=row.text("directory"),
-            updated=row.count("time_updated"),
-            parent=row.text("parent_id"),
-        )
-        for row in rows
-    ]
+        infos = [_info(row) for row in _rows(database, "SELECT * FROM session")]
+    return [_stored(info, path / info.text("id")) for info in infos]
 
 
 def exported_rows(path: Path, session: str) -> JsonObject:
