@@ -22,7 +22,9 @@ HERE, THERE = (
 )
 
 
-def test_of_many_words_the_newest_that_fit_are_kept() -> None:
+def test_of_many_words_the_newest_are_kept_and_the_last_that_fits_is_shortened() -> (
+    None
+):
     long = "é" * 60_000  # 30,000 of Codex's tokens
     session = read_rows(
         *prompt("old"),
@@ -30,7 +32,10 @@ def test_of_many_words_the_newest_that_fit_are_kept() -> None:
         *prompt("new"),
         row("compacted", message="So far."),
     )
-    assert view_texts(session) == ["new", "So far."]
+    shortened, newest, summary = view_texts(session)
+    assert (newest, summary) == ("new", "So far.")
+    assert len(shortened.encode()) < 81_000
+    assert "tokens truncated" in shortened
     assert faults(session) == []
 
 

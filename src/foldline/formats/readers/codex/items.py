@@ -5,7 +5,8 @@ These are messages, calls, results and contexts.
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from foldline.formats.base import Json, JsonObject
 from foldline.formats.parts import (
@@ -23,6 +24,7 @@ from foldline.formats.transcript import Transcript
 from foldline.json_text import parse_json
 from foldline.memory.facts import strings
 from foldline.protocol import (
+    AssistantMessage,
     BaseMessage,
     DeveloperMessage,
     ImagePart,
@@ -53,6 +55,7 @@ USAGE = UsageFields(
 
 _SUMMARIES = ("compaction", "compaction_summary", "context_compaction")
 """Types of items that contain an encrypted summary."""
+_UNRECORDED = "(This ran on the provider's servers; its result is not in the file.)"
 _FRAGMENT = re.compile(
     r"\s*<([A-Za-z][\w-]*)(?:[\s=][^<>]*)?>.*</\1[^<>]*>\s*", re.DOTALL
 )
@@ -183,12 +186,7 @@ def server_result(item: JsonObject, call: ToolCallPart) -> ToolResultMessage:
         part = ImagePart(media_type="image/png", data=image)
         return result_of(call.call_id, call.name, (part,), brief="1 image")
     return result_of(
-        call.call_id,
-        call.name,
-        text_parts(
-            "(This ran on the provider's servers; its result is not in the file.)"
-        ),
-        brief="not recorded",
+        call.call_id, call.name, text_parts(_UNRECORDED), brief="not recorded"
     )
 
 
@@ -314,20 +312,66 @@ _SUMMARY_OPENING = (
     "Another language model started to solve this problem and produced a summary"
 )
 """The text with which Codex introduces a summary in plain text."""
-NO_SUMMARY = "(no summary available)"
-_PROMPT_BYTES = 80_000
-"""Maximum size of the prompts that a compaction keeps, in bytes.
+_NO_SUMMARY = "(no summary available)"
+_PROMPT_TOKENS = 20_000
+"""Maximum size of the prompts that a compaction keeps, in tokens.
 
 Used for compactions that do not list their context. The value is Codex's own (`compact.rs`).
 """
+_BYTES_PER_TOKEN = 4
 
 
-def is_sealed(item: JsonObject) -> bool:
-    """Return whether this item of a context is an encrypted or missing summary."""
-    return item.kind in _SUMMARIES
+@dataclass
+class NewContext:
+    """The context after a compaction.
+
+    It consists of indices of entries, and of messages that have not been added yet.
+    """
+
+    ahead: list[int | BaseMessage] = field(default_factory=list)
+    """Entries and messages that precede the summary."""
+    summary: str = ""
+    kept: list[int | BaseMessage] = field(default_factory=list)
 
 
-def is_plain_summary(message: BaseMessage, summary: str) -> bool:
+def listed_context(
+    log: Transcript,
+    items: Iterable[JsonObject],
+    summary: str,
+    messages_of: Callable[[JsonObject], Sequence[BaseMessage]],
+) -> NewContext:
+    """Return the context that a compaction's record lists in `items`.
+
+    Args:
+        messages_of: converts an item to messages.
+    """
+    history = log.known_messages()
+    standing = log.standing_summaries()
+    context = NewContext()
+    is_sealed = False
+    place = context.ahead
+    for item in items:
+        if item.kind in _SUMMARIES:
+            is_sealed |= bool(item.get("encrypted_content"))
+            place = context.kept
+            continue
+        for message in messages_of(item):
+            if _is_summary(message, summary):
+                context.summary = message.text
+                place = context.kept
+            elif message.text in standing and place is context.ahead:
+                place.append(standing.pop(message.text))
+            elif message.parts and (
+                message.text.strip() or not isinstance(message, AssistantMessage)
+            ):
+                index = history.take(message)
+                place.append(message if index is None else index)
+    if not context.summary:
+        context.summary = SEALED if is_sealed else ABSENT
+    return context
+
+
+def _is_summary(message: BaseMessage, summary: str) -> bool:
     if not isinstance(message, UserMessage):
         return False
     return message.text.startswith(_SUMMARY_OPENING) or (
@@ -335,21 +379,33 @@ def is_plain_summary(message: BaseMessage, summary: str) -> bool:
     )
 
 
-def carried_over(log: Transcript) -> list[int]:
-    """Return the messages before the summary, for versions that do not list the context.
+def carried_over(log: Transcript, summary: str) -> NewContext:
+    """Return the context after a compaction, for versions that do not list it.
 
-    These are the instructions before the first prompt, and the newest prompts up to a size limit.
+    It consists of the instructions before the first prompt, and the newest prompts up to a token limit.
     """
-    opening = []
-    prompts = []
+    opening: list[int | BaseMessage] = []
+    prompts: list[int | BaseMessage] = []
     all_prompts = [index for index, entry in log.entries.items() if is_typed(entry)]
     first_prompt = min(all_prompts, default=math.inf)
-    room = _PROMPT_BYTES
+    room = _PROMPT_TOKENS
     for index, message in reversed(log.visible().items()):
         if isinstance(message, DeveloperMessage) and index < first_prompt:
             opening.append(index)
-        elif is_typed(message):
-            room -= len(message.text.encode())
-            if room >= 0:
-                prompts.append(index)
-    return [*reversed(opening), *reversed(prompts)]
+        elif is_typed(message) and room > 0:
+            data = message.text.encode()
+            tokens = math.ceil(len(data) / _BYTES_PER_TOKEN)
+            prompts.append(index if tokens <= room else _shortened(data, room))
+            room -= tokens
+    return NewContext([*reversed(opening), *reversed(prompts)], summary or _NO_SUMMARY)
+
+
+def _shortened(text: bytes, tokens: int) -> UserMessage:
+    """Shorten a prompt by removing its middle, as Codex does."""
+    half = tokens * _BYTES_PER_TOKEN // 2
+    cut = math.ceil((len(text) - 2 * half) / _BYTES_PER_TOKEN)
+    head = text[:half].decode(errors="ignore")
+    tail = text[len(text) - half :].decode(errors="ignore")
+    return UserMessage(
+        origin="machine", parts=text_parts(f"{head}…{cut} tokens truncated…{tail}")
+    )

@@ -5,7 +5,7 @@ interface. Messages are read from the items. Usage, file changes, the user's pro
 read from the events.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -42,19 +42,18 @@ from foldline.protocol import (
 from .answers import AnswerBuffer, Turns
 from .items import (
     ABSENT,
-    NO_SUMMARY,
     RESULTS,
     SEALED,
     USAGE,
     call_of,
     carried_over,
-    is_plain_summary,
-    is_sealed,
+    listed_context,
     thinking,
     user_messages,
 )
 from .rows import (
     RolloutRow,
+    is_bare_header,
     newer_file_note,
     row_of,
     subagent_calls,
@@ -86,6 +85,7 @@ ABSENT_SUMMARIES = (
 SEALED_THOUGHTS = "Encrypted pieces of reasoning, left out"
 ABSENT_THOUGHTS = "Pieces of reasoning whose text is missing from the file"
 FORKED = "The session was forked from {origin}."
+APPROXIMATE_PROMPT = "The system prompt is approximate: sections on tools that are not offered are not sent."
 ENDED_EARLY = "The turn was stopped early: {reason}."
 _COUNTED = (SEALED_SUMMARIES, ABSENT_SUMMARIES, SEALED_THOUGHTS, ABSENT_THOUGHTS)
 _PLAN_TOOL = "`update_plan`"
@@ -96,7 +96,8 @@ Since version 0.145, Codex always stores these sections, but sends them only tog
 
 
 def recognises(record: JsonObject) -> bool:
-    return record.kind in _ROWS and isinstance(record.get("payload"), dict)
+    in_row = record.kind in _ROWS and isinstance(record.get("payload"), dict)
+    return in_row or is_bare_header(record)
 
 
 def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSession:
@@ -126,9 +127,7 @@ def read(data: bytes, path: Path, ancestors: tuple[str, ...] = ()) -> ForeignSes
     if header.get("history_mode") == "paginated" and _PLAN_TOOL in header.text(
         "base_instructions", "text"
     ):
-        notes.append(
-            "The system prompt is approximate: sections on tools that are not offered are not sent."
-        )
+        notes.append(APPROXIMATE_PROMPT)
     notes += reader.notes()
     folders = [row.payload.text("cwd") for row in rows if row.kind == "turn_context"]
     cwd = first_text([header.text("cwd"), *folders])
@@ -326,19 +325,18 @@ class _CodexReader:
         self.close_answer()
         summary = row.payload.text("message")
         history = row.payload.get("replacement_history")
-        ahead: list[int] = []
-        kept: list[int] = []
         if isinstance(history, list):
             items = [JsonObject(item) for item in history if isinstance(item, dict)]
-            summary = self._list_context(row, items, summary, ahead, kept)
+            context = listed_context(self.log, items, summary, self._messages_of)
         else:
-            ahead = carried_over(self.log)
-            summary = summary or NO_SUMMARY
+            context = carried_over(self.log, summary)
+        ahead = self._indices(row, context.ahead)
+        kept = self._indices(row, context.kept)
         self._demote_instructions({*ahead, *kept})
         index = self.log.next_index(row.position)
         compaction = self.log.compaction(
             index,
-            text_parts(summary),
+            text_parts(context.summary),
             kept,
             ahead=ahead,
             strategy="codex",
@@ -347,44 +345,17 @@ class _CodexReader:
             tokens_before=self._size,
         )
         self._compaction = self.log.put(index, compaction, row.at)
-        self._counts[SEALED_SUMMARIES] += summary == SEALED
-        self._counts[ABSENT_SUMMARIES] += summary == ABSENT
+        self._counts[SEALED_SUMMARIES] += context.summary == SEALED
+        self._counts[ABSENT_SUMMARIES] += context.summary == ABSENT
 
-    def _list_context(
-        self,
-        row: RolloutRow,
-        items: Iterable[JsonObject],
-        summary: str,
-        ahead: list[int],
-        kept: list[int],
-    ) -> str:
-        """Read the context that a compaction's record lists, and return the summary in it.
-
-        Appends the messages before and after the summary to `ahead` and `kept`. New messages are added to the
-        history.
-        """
-        history = self.log.known_messages()
-        standing = self.log.standing_summaries()
-        shown_summary = ABSENT
-        place = ahead
-        for item in items:
-            if is_sealed(item):
-                if item.get("encrypted_content") and shown_summary == ABSENT:
-                    shown_summary = SEALED
-                place = kept
-                continue
-            for message in self._messages_of(item):
-                if is_plain_summary(message, summary):
-                    shown_summary = message.text
-                    place = kept
-                elif message.text in standing and place is ahead:
-                    place.append(standing.pop(message.text))
-                elif message.parts and (
-                    message.text.strip() or not isinstance(message, AssistantMessage)
-                ):
-                    index = history.take(message)
-                    place.append(self._add(row, message) if index is None else index)
-        return shown_summary
+    def _indices(
+        self, row: RolloutRow, context: Sequence[int | BaseMessage]
+    ) -> list[int]:
+        """Return the indices of these messages, adding those that are new."""
+        return [
+            self._add(row, item) if isinstance(item, BaseMessage) else item
+            for item in context
+        ]
 
     def _demote_instructions(self, kept: set[int]) -> None:
         """Turn instructions that were not kept into notices.

@@ -19,6 +19,14 @@ from foldline.formats.base import (
 )
 from foldline.protocol import system_words
 
+_BARE_ITEMS = (
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "local_shell_call",
+)
+"""Types of items that early-2025 files contain without an enclosing row."""
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{3,127}")
 _HOMES = ("sessions", "archived_sessions")
 _MOST_FILES = 1_000
@@ -26,7 +34,13 @@ _MOST_FILES = 1_000
 
 Earlier files are not read.
 """
+BEGINNING_MISSING = (
+    "The beginning of the session is missing. The file whose name ends in {name}.jsonl was not found next to "
+    "{file} or among Codex's sessions. If it exists with the suffix .zst, decompress it."
+)
+BEGINNING_UNREADABLE = "The beginning of the session, {file}, cannot be read: {reason}."
 CHANGED = "{file} has been changed since, so the ordinals of its records are used."
+BEGINS_IN = "The session begins in {file}."
 REVERTED = "The session was reverted and continues in {file}."
 
 
@@ -63,10 +77,25 @@ class RolloutRow:
 
 def row_of(line: JsonLine) -> RolloutRow:
     record = line.record
+    payload = record
+    kind = ""
     if isinstance(record.get("payload"), dict):
         payload = record.object("payload")
-        return RolloutRow(line.position, record.kind, payload, record, line.at)
-    return RolloutRow(line.position, "", record, record, line.at)
+        kind = record.kind
+    elif is_bare_header(record):
+        kind = "session_meta"
+    elif record.kind in _BARE_ITEMS:
+        kind = "response_item"
+    return RolloutRow(line.position, kind, payload, record, line.at)
+
+
+def is_bare_header(record: JsonObject) -> bool:
+    if "type" in record:
+        return False
+    return (
+        record.get("record_type") == "state"
+        or {"id", "timestamp", "instructions"} <= record.keys()
+    )
 
 
 # --- the beginning in other files ---------------------------------------------------------------------
@@ -86,7 +115,7 @@ def with_beginning(
     if header is None:
         return lines, []
     notes: list[str] = []
-    pieces = []
+    pieces: list[list[JsonLine]] = []
     files = [path]
     first: JsonLine | None = header
     while first:
@@ -121,17 +150,13 @@ def _lines_before(
     name = base.text("thread_id")
     file = next(files_of(name, files[-1]), None)
     if file is None or file in files or len(files) > _MOST_FILES:
-        notes.append(
-            "The beginning of the session is missing. "
-            f"The file whose name ends in {name}.jsonl was not found next to {files[-1].name} "
-            "or among Codex's sessions. If it exists with the suffix .zst, decompress it."
-        )
+        notes.append(BEGINNING_MISSING.format(name=name, file=files[-1].name))
         return []
     try:
         data = read_regular(file)
     except OSError as error:
         reason = system_words(error)
-        notes.append(f"The beginning of the session, {file}, cannot be read: {reason}.")
+        notes.append(BEGINNING_UNREADABLE.format(file=file, reason=reason))
         return []
     end = base.count("end_byte_offset")
     if 0 < end <= len(data) and data[end - 1 : end] == b"\n":
@@ -142,7 +167,7 @@ def _lines_before(
     if damage:
         notes.append(f"{file.name}: {damage}.")
     files.append(file)
-    notes.append(f"The session begins in {file.name}.")
+    notes.append(BEGINS_IN.format(file=file.name))
     limit = base.get("end_ordinal_exclusive")
     if not isinstance(limit, int):
         return lines
@@ -211,8 +236,8 @@ def subagent_calls(rows: Iterable[RolloutRow]) -> dict[str, str]:
 
     Each version of Codex uses different rows for this.
     """
-    started = {}
-    spawns = set()
+    started: dict[str, str] = {}
+    spawns: set[str] = set()
     for row in rows:
         payload = row.completed or row.payload
         call_id = payload.text("call_id")
