@@ -1,11 +1,12 @@
 """The numbers that the meter and the sidebar show about a session."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePath
 
 from foldline.agent.session.state import AgentState
 from foldline.compaction import Plan
+from foldline.fast_dataclass import dataclass
 from foldline.frontend.state import (
     CacheEnds,
     CompactionRow,

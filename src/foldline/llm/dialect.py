@@ -10,9 +10,10 @@ import re
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Self
 
+from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonObject
 from foldline.protocol import (
     AssistantMessage,

@@ -10,9 +10,9 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonFields, JsonObject
 from foldline.protocol import (
     AssistantMessage,

@@ -11,9 +11,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
+from foldline.fast_dataclass import dataclass
 from foldline.protocol import ImagePart, ToolCallPart, UserMessage
 from foldline.text.shorten import shorten
 from foldline.view.tokens import estimate_tokens

@@ -4,10 +4,11 @@ Also determines how much of each file is still in the view.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Literal
 
+from foldline.fast_dataclass import dataclass
 from foldline.protocol import CompactionDetails, FileTouch, Undo
 from foldline.view.items import FateKind
 from foldline.view.projection import Projection

@@ -4,9 +4,10 @@ Pure.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     Compaction,

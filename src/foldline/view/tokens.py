@@ -9,11 +9,12 @@ import math
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
+from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     BaseMessage,
     CheckpointPart,

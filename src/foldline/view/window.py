@@ -3,7 +3,9 @@
 The evidence comes from the server's own statement and from answered and rejected requests.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from foldline.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,19 +14,15 @@ from . import schema
 @cache
 def add_descriptions() -> None:
     """Set the description of each setting, also in the JSON schema."""
-    tree = ast.parse(inspect.getsource(schema))
-    for declaration in tree.body:
-        section = getattr(schema, getattr(declaration, "name", ""), None)
-        if not isinstance(declaration, ast.ClassDef) or not _is_section(section):
+    for declaration in ast.parse(inspect.getsource(schema)).body:
+        if not isinstance(declaration, ast.ClassDef):
             continue
-        for name, docstring in _docstrings(declaration):
-            section.model_fields[name].description = docstring
-        # Sections are declared before the sections that contain them.
-        section.model_rebuild(force=True)
-
-
-def _is_section(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, schema.SettingsSection)
+        section: object = getattr(schema, declaration.name)
+        if isinstance(section, type) and issubclass(section, schema.SettingsSection):
+            for name, docstring in _docstrings(declaration):
+                section.model_fields[name].description = docstring
+            # Sections are declared before the sections that contain them.
+            section.model_rebuild(force=True)
 
 
 def _docstrings(declaration: ast.ClassDef) -> Iterator[tuple[str, str]]:

@@ -6,11 +6,11 @@ Patterns may contain `*`, `?`, `[…]`, `{a,b}`, and `**`, which also matches `/
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from foldline.fast_dataclass import dataclass
 from foldline.files import is_there, read_regular
 
 TOO_MANY_STARS = "it has too many `*` wildcards"

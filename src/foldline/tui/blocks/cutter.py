@@ -8,9 +8,10 @@ parsed only when it is drawn.
 import re
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
+from foldline.fast_dataclass import dataclass
 from foldline.text.harmless import clean
 
 

@@ -6,9 +6,10 @@ expanded.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
+from foldline.fast_dataclass import dataclass
 from foldline.memory.subjects import subject_of
 from foldline.protocol import (
     AssistantMessage,

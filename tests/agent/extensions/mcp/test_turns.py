@@ -9,9 +9,9 @@ import pytest
 
 from foldline.agent.extensions.mcp.connection import HAS_STOPPED
 from foldline.agent.extensions.mcp.servers import PARTLY_RUN, SENTENCE
+from foldline.agent.turn import toolset
 from foldline.agent.turn.calls import CANCELLED
 from foldline.agent.turn.toolset import BY_SEARCH, CHANGED, OTHER_TOOLS
-from foldline.agent.turn import toolset
 from foldline.llm import Request, spec_tokens
 from foldline.protocol import (
     NoticeRecord,

@@ -1,9 +1,10 @@
 """Assembles the answers and turns of a Codex session from its rows."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from foldline.fast_dataclass import dataclass
 from foldline.formats.base import Json, JsonObject
 from foldline.formats.tool_results import Changes, applied, together
 from foldline.formats.transcript import Transcript

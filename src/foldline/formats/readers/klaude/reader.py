@@ -6,10 +6,11 @@ that a rewind has two.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from foldline.fast_dataclass import dataclass
 from foldline.formats.base import (
     ForeignSession,
     JsonLine,
