@@ -25,6 +25,7 @@ from foldline.protocol import (
     Usage,
 )
 from foldline.protocol.messages import StopReason, json_object
+from foldline.text.patterns import lazy_pattern
 
 from .base import (
     ModelInfo,
@@ -535,7 +536,7 @@ _LEAST_TIMES = 8
 """Minimum number of repetitions that count as endless."""
 _LOOK_EVERY = 400
 """Number of characters between two checks for repetition."""
-_SENTENCE = re.compile(r"[^\W\d_]+\W+[^\W\d_]+\W+[^\W\d_]+|[\u4e00-\u9fff]{5}")
+_SENTENCE = lazy_pattern(r"[^\W\d_]+\W+[^\W\d_]+\W+[^\W\d_]+|[\u4e00-\u9fff]{5}")
 
 
 def repeated_at_the_end(text: str) -> str:
