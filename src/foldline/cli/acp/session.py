@@ -5,9 +5,6 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from acp import RequestError, helpers, schema
-from acp.interfaces import Client
-
 from foldline.agent import Agent
 from foldline.agent.session.skill_loading import look_around
 from foldline.agent.session.trust_question import ask_trust
@@ -31,13 +28,13 @@ from foldline.protocol.events import Event
 from foldline.protocol.messages import Usage
 from foldline.text.harmless import nothing_hidden_lines
 
+from . import helpers, schema
 from .blocks import Block, prompt_of
+from .connection import INTERNAL_ERROR, Connection, RequestError
 from .feed import UpdateFeed
 from .options import Options, config_options, listed_models, set_option
 from .updates import ClientCall, Content, diffs
 
-FAILED = -32603
-"""JSON-RPC's code for an internal error."""
 _TURNS: Final = ("run_agent", "retry")
 """Types of operations that run a turn."""
 _STOPPED: Final[Mapping[str | None, schema.StopReason]] = {
@@ -62,7 +59,7 @@ class EditorSession:
     """
 
     def __init__(
-        self, agent: Agent, client: Client, id: str, *, has_forms: bool
+        self, agent: Agent, client: Connection, id: str, *, has_forms: bool
     ) -> None:
         self.agent = agent
         self.feed = UpdateFeed(agent, client, id)
@@ -238,7 +235,7 @@ class EditorSession:
             return "max_turn_requests"
         if end.error or self._unsent:
             raise RequestError(
-                FAILED, end.error or f"Not sent: {self.agent.state.unsent}"
+                INTERNAL_ERROR, end.error or f"Not sent: {self.agent.state.unsent}"
             )
         return _STOPPED.get(
             self._answer.stop_reason if self._answer else None, "end_turn"
@@ -320,20 +317,17 @@ class EditorSession:
             schema.EnumOption(const=answer.key, title=answer.label)
             for answer in _listed(plain)
         ]
-        fields: dict[str, Any] = {
+        fields = {
             "answer": schema.ElicitationStringPropertySchema(
-                type="string", title="Answer", one_of=options
+                title="Answer", one_of=options
             ),
-            "words": schema.ElicitationStringPropertySchema(
-                type="string", title=text_answer.label
-            ),
+            "words": schema.ElicitationStringPropertySchema(title=text_answer.label),
         }
         form = schema.ElicitationSchema(properties=fields)
-        mode = schema.ElicitationFormSessionMode(
-            session_id=self._id, requested_schema=form
+        response = await self._client.create_elicitation(
+            self._id, "\n".join(plain.lines), form
         )
-        response = await self._client.create_elicitation("\n".join(plain.lines), mode)
-        if not isinstance(response, schema.AcceptElicitationResponse):
+        if response.action != "accept":
             return plain.answers[-1].operation
         key, text = (str((response.content or {}).get(name) or "") for name in fields)
         if text.strip():
@@ -380,9 +374,7 @@ def _available(command: ChatCommand) -> schema.AvailableCommand:
     return schema.AvailableCommand(
         name=command.slash,
         description=command.title,
-        input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))
-        if hint
-        else None,
+        input=schema.UnstructuredCommandInput(hint=hint) if hint else None,
     )
 
 
