@@ -12,9 +12,9 @@ from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonFields
 
 from .failures import Failure
+from .lenient import LARGEST, count, mapping, sequence, string
 from .models import Price
 from .providers import Provider
-from .wire import LARGEST, count, mapping, sequence, string
 
 Ask = Callable[[str, JsonFields | None], Awaitable[object]]
 """Sends a request, and returns the response's JSON or a `Failure`.
