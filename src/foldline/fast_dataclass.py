@@ -28,12 +28,12 @@ else:
 
         def decorate(cls: type) -> type:
             own = vars(cls)
-            made = dataclasses.dataclass(eq=False, repr=False, slots=slots)(cls)
+            decorated = dataclasses.dataclass(eq=False, repr=False, slots=slots)(cls)
             if eq and "__eq__" not in own:
-                _add_comparison(made, is_hashable=frozen)
+                _add_comparison(decorated, is_hashable=frozen)
             if repr and "__repr__" not in own:
-                made.__repr__ = _repr
-            return made
+                decorated.__repr__ = _repr
+            return decorated
 
         return decorate if cls is None else decorate(cls)
 

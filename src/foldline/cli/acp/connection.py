@@ -46,7 +46,7 @@ Routes = Mapping[str, tuple[type[Model], Handler]]
 """The model of the parameters and the handler, by the protocol's name of the method."""
 
 
-class Connection:
+class ClientConnection:
     """Calls the handlers of the client's requests, and sends requests to the client."""
 
     def __init__(self, wire: Stdio, routes: Routes) -> None:
@@ -178,9 +178,9 @@ class Connection:
         if method not in self._routes:
             raise RequestError(METHOD_NOT_FOUND, "Method not found", {"method": method})
         model, handler = self._routes[method]
-        given = model.model_validate(params)
+        arguments = model.model_validate(params)
         return await handler(
-            **{name: getattr(given, name) for name in given.model_fields_set}
+            **{name: getattr(arguments, name) for name in arguments.model_fields_set}
         )
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:

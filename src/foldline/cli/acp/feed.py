@@ -18,7 +18,7 @@ from foldline.protocol.events import Event
 from foldline.text.numbers import many, tokens
 
 from . import helpers, schema
-from .connection import Connection
+from .connection import ClientConnection
 from .options import config_options
 from .updates import EntryUpdates, Update, output_content
 
@@ -34,7 +34,7 @@ Only the end of longer output is sent.
 class UpdateFeed:
     """Sends the updates of one session to one client, in order."""
 
-    def __init__(self, agent: Agent, client: Connection, id: str) -> None:
+    def __init__(self, agent: Agent, client: ClientConnection, id: str) -> None:
         self._agent = agent
         self._client = client
         self._id = id
@@ -210,7 +210,7 @@ class UpdateFeed:
         self._outputs.clear()
 
     def _send_usage(self, used: int) -> None:
-        cost = schema.Cost(amount=round(self._spent.cost, 6), currency="USD")
+        cost = schema.CostAmount(amount=round(self._spent.cost, 6), currency="USD")
         size = self._agent.state.window
         self.post(schema.UsageUpdate(used=used, size=size, cost=cost))
 

@@ -256,7 +256,7 @@ class SetSessionConfigOptionResponse(Model):
     config_options: list[SessionConfigOptionSelect]
 
 
-class SessionInfo(Model):
+class ListedSession(Model):
     session_id: str
     cwd: str
     title: str | None
@@ -264,11 +264,11 @@ class SessionInfo(Model):
 
 
 class ListSessionsResponse(Model):
-    sessions: list[SessionInfo]
+    sessions: list[ListedSession]
     next_cursor: str | None = None
 
 
-class Usage(Model):
+class TokenUsage(Model):
     total_tokens: int
     input_tokens: int
     output_tokens: int
@@ -279,7 +279,7 @@ class Usage(Model):
 
 class PromptResponse(Model):
     stop_reason: StopReason
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
 
 
 # --- updates --------------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ class SessionInfoUpdate(Model):
     updated_at: str
 
 
-class Cost(Model):
+class CostAmount(Model):
     amount: float
     currency: str
 
@@ -385,7 +385,7 @@ class UsageUpdate(Model):
     session_update: Literal["usage_update"] = "usage_update"
     used: int
     size: int
-    cost: Cost
+    cost: CostAmount
 
 
 SessionUpdate = (

@@ -20,7 +20,13 @@ from foldline.version import __version__
 
 from . import schema
 from .blocks import Block
-from .connection import INTERNAL_ERROR, INVALID_PARAMS, Connection, RequestError, Routes
+from .connection import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    ClientConnection,
+    RequestError,
+    Routes,
+)
 from .options import config_options, modes
 from .session import EditorSession
 from .stdio import Stdio
@@ -64,13 +70,13 @@ class AcpServer:
 
     def __init__(self, chosen: Mapping[str, object]) -> None:
         self._chosen = chosen
-        self._client: Connection
+        self._client: ClientConnection
         self._has_forms = False
         self._open: dict[str, EditorSession] = {}
 
-    def connect(self, wire: Stdio) -> Connection:
+    def connect(self, wire: Stdio) -> ClientConnection:
         """Return a connection that carries out the client's requests with this server."""
-        self._client = Connection(wire, self._routes())
+        self._client = ClientConnection(wire, self._routes())
         return self._client
 
     def _routes(self) -> Routes:
@@ -196,7 +202,7 @@ class AcpServer:
             infos = await asyncio.to_thread(list_sessions, data_home(), cwd)
         readable = [info for info in infos if info.readable]
         sessions = [
-            schema.SessionInfo(
+            schema.ListedSession(
                 session_id=info.id,
                 cwd=cwd or info.meta.cwd,
                 title=info.meta.title or None,

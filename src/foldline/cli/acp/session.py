@@ -30,7 +30,7 @@ from foldline.text.harmless import nothing_hidden_lines
 
 from . import helpers, schema
 from .blocks import Block, prompt_of
-from .connection import INTERNAL_ERROR, Connection, RequestError
+from .connection import INTERNAL_ERROR, ClientConnection, RequestError
 from .feed import UpdateFeed
 from .options import Options, config_options, listed_models, set_option
 from .updates import ClientCall, Content, diffs
@@ -59,7 +59,7 @@ class EditorSession:
     """
 
     def __init__(
-        self, agent: Agent, client: Connection, id: str, *, has_forms: bool
+        self, agent: Agent, client: ClientConnection, id: str, *, has_forms: bool
     ) -> None:
         self.agent = agent
         self.feed = UpdateFeed(agent, client, id)
@@ -401,10 +401,10 @@ def _option_kind(operation: operations.Operation) -> schema.PermissionOptionKind
             return "allow_once"
 
 
-def _usage(usage: Usage) -> schema.Usage | None:
+def _usage(usage: Usage) -> schema.TokenUsage | None:
     if not usage.total:
         return None
-    return schema.Usage(
+    return schema.TokenUsage(
         total_tokens=usage.total,
         input_tokens=usage.input,
         output_tokens=usage.output,
