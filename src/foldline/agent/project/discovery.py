@@ -236,20 +236,13 @@ def front_matter(text: str) -> tuple[Mapping[str, object] | None, str]:
     return _fields(front), text[match.end() :].strip()
 
 
-_PLAIN_FIELD = re.compile(r"^([a-z]+): ([A-Za-z][\w ,.]*[\w.])$", re.MULTILINE)
-"""Matches a line of YAML whose value is the text itself."""
-
-
 def _quoted(line: re.Match[str]) -> str:
     value = line[2].replace("'", "''")
     return f"{line[1]}'{value}'"
 
 
 def _fields(front: str) -> Mapping[str, object]:
-    plain_fields = dict(_PLAIN_FIELD.findall(front))
-    if len(plain_fields) == len(front.splitlines()):
-        return plain_fields
-    import yaml  # slow, and not needed for the built-in agents
+    import yaml  # only for files with front matter
 
     try:
         _check_yaml(front)
