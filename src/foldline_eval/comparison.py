@@ -4,11 +4,10 @@ All runs are measured in the same way.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from foldline.compaction import dependencies
-from foldline.fast_dataclass import dataclass
 from foldline.llm.offline import OfflineLLM
 from foldline.view.budget import BudgetSettings
 

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -16,7 +16,6 @@ from threading import Thread
 
 from foldline.cli.output import progress_bar, step
 from foldline.cli.sources import read_source
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_folder
 from foldline.formats import session_file
 from foldline.protocol import AssistantMessage, FoldlineError, UserMessage

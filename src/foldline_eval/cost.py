@@ -6,8 +6,8 @@ message, so costs are lower bounds.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import BaseMessage, ThinkingPart, ToolResultMessage, UserMessage
 from foldline.view.tokens import message_tokens
 

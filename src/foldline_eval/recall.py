@@ -10,10 +10,10 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, NamedTuple, get_args
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory import facts
 from foldline.memory.facts import path_parts
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart

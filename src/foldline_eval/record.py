@@ -5,11 +5,10 @@ All figures in a report are computed from these records, not from counters in th
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import BaseMessage, Compaction, TextPart, ToolResultMessage
 
 Messages = Sequence[BaseMessage]

@@ -6,6 +6,7 @@ strategy costs and keeps, not how an agent would have continued.
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from foldline.agent.session.compact import CompactionRequest, compact
 from foldline.agent.session.state import AgentState
 from foldline.compaction import CompactionStrategy
 from foldline.compaction.ledger import SessionLedger
-from foldline.fast_dataclass import dataclass
 from foldline.history import Session
 from foldline.llm import LLM, Answer, Chunk, Request, WrappedLLM
 from foldline.memory.clip import clip_to_tokens

@@ -6,9 +6,9 @@ The rules are those of the audit: a path may be absolute or relative, and a para
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import get_args
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory import facts
 from foldline.memory.audit import MentionedFact, ViewText, facts_of, namesakes, removed
 from foldline.memory.mentions import FactKind, Voice

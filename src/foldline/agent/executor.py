@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any
@@ -23,7 +24,6 @@ from foldline.agent.turn.fallback import Fallbacks
 from foldline.agent.turn.shell import run_shell
 from foldline.agent.turn.turn import Turn
 from foldline.compaction import load_strategy, strategy_name
-from foldline.fast_dataclass import dataclass
 from foldline.llm import LLM
 from foldline.protocol import Clear, FoldlineError, events, operations
 from foldline.protocol.events import Event, TaskFinished

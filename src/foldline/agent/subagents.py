@@ -7,7 +7,7 @@ and records of changed files.
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Final, NamedTuple
@@ -34,7 +34,6 @@ from foldline.compaction import (
     load_strategy,
     strategy_name,
 )
-from foldline.fast_dataclass import dataclass
 from foldline.history import Session, new_session_id, short_id
 from foldline.history.children import child_events
 from foldline.llm import LLM

@@ -4,11 +4,10 @@
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import Digests
 from foldline.memory.audit import Audit, Lost, attached_again, audit, removed
 from foldline.memory.mentions import FactKind

@@ -2,7 +2,7 @@
 
 import os
 from contextlib import AsyncExitStack, aclosing, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foldline.agent.settings.schema import Amount
@@ -21,7 +21,6 @@ from foldline.compaction import (
     propose,
     strategy_for,
 )
-from foldline.fast_dataclass import dataclass
 from foldline.history import EVENTS, Session, typed_path
 from foldline.history.paths import check_new
 from foldline.llm import LLM, WithStandIn

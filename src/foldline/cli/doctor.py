@@ -5,11 +5,10 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from foldline.data import is_kept
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_file, is_folder, read_regular
 from foldline.formats import FORMATS, file_of, read_foreign, session_file
 from foldline.formats.detection import UnreadableFile, detect

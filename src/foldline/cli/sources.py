@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.data import is_kept
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_folder
 from foldline.formats import file_in, file_of, read_foreign, session_file
 from foldline.formats.base import Digests, ForeignChild, ForeignSession

@@ -4,9 +4,9 @@ The view can be shown at any point in the history.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from foldline.fast_dataclass import dataclass
 from foldline.llm.base import OFFLINE
 from foldline.past.cache_use import CacheUse, cache_uses
 from foldline.past.describe import (

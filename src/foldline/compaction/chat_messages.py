@@ -7,10 +7,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

@@ -12,11 +12,11 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
+from dataclasses import dataclass
 from inspect import isawaitable
 
 from foldline.compaction.strategies.adaptive import AdaptiveCompaction
 from foldline.compaction.strategies.summary import SummaryCompaction
-from foldline.fast_dataclass import dataclass
 from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request
 from foldline.memory.ledger import Ledger
 from foldline.protocol import (

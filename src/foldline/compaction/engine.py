@@ -9,10 +9,9 @@ The preview shows exactly the change that will be applied.
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from foldline.compaction.strategies.hide import KEPT_GROUPS
-from foldline.fast_dataclass import dataclass
 from foldline.llm import LLM, ToolSpec
 from foldline.memory.audit import Audit
 from foldline.past.files import file_lists

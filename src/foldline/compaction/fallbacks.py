@@ -9,13 +9,12 @@ continue from the smallest view so far. Rungs that write a summary start over fr
 import asyncio
 import logging
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from foldline.compaction.strategies.digest import DigestCompaction
 from foldline.compaction.strategies.hide import ToolResultHidingCompaction
 from foldline.compaction.strategies.summary import SummaryCompaction
-from foldline.fast_dataclass import dataclass
 from foldline.llm import ContextOverflow, LLMError
 from foldline.protocol import NEW, FoldlineError, events
 from foldline.view.items import Key, Messages, is_preamble

@@ -1,12 +1,11 @@
 """A proposal: a compaction that is complete and verified but not committed yet."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from typing import Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.audit import Audit, audit, removed
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 from foldline.protocol.operations import LedgerChange

@@ -1,8 +1,8 @@
 """The rules that a rewritten view must satisfy."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     NEW,
     AssistantMessage,

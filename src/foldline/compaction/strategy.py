@@ -13,13 +13,12 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from foldline.data import config_dir, data_dir
-from foldline.fast_dataclass import dataclass
 from foldline.llm import (
     LLM,
     Answer,

@@ -5,9 +5,9 @@ The notes are written by a model or by the digest.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.clip import clip_to_tokens
 from foldline.memory.facts import constraints, same_words
 from foldline.memory.language import NONE, SECTIONS, within_frame

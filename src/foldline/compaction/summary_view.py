@@ -5,8 +5,8 @@ Determines the cut and the messages that stay verbatim.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.clip import clip_messages
 from foldline.protocol import BaseMessage
 from foldline.view.cut import (

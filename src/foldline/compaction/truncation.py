@@ -4,9 +4,9 @@ Clips large messages and drops the oldest turns.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.clip import clip_messages
 from foldline.protocol import (
     AssistantMessage,

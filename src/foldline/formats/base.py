@@ -6,12 +6,11 @@ These cover the readers' results, JSON lines, and checked access to other progra
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import read_regular
 from foldline.history import Damage
 from foldline.history.meta import TITLE_CELLS, describe

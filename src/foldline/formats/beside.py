@@ -4,9 +4,8 @@ These are its title, its folder, and whether another agent wrote the prompts.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-
-from foldline.fast_dataclass import dataclass
 
 from .base import bytes_in, json_lines
 

@@ -9,12 +9,11 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path, PurePath
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import make_private, read_regular, write_new
 from foldline.history import CONTENTS, EVENTS, parse_log
 from foldline.history.children import CHILDREN

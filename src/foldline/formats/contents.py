@@ -5,10 +5,9 @@ Sessions of Gemini CLI and Qwen Code use this format.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

@@ -5,11 +5,11 @@ Some formats are recognised, but cannot be read.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.history import is_our_header
 from foldline.json_text import parse_json
 

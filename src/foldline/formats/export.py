@@ -4,13 +4,12 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
-from foldline.fast_dataclass import dataclass
 from foldline.history import typed_path
 from foldline.history.paths import check_new
 from foldline.protocol import (

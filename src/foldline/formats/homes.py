@@ -6,12 +6,12 @@ Sessions are found by their names and paths, without reading their content.
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from foldline.data import matches_id
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import FoldlineError
 from foldline.text.numbers import some
 

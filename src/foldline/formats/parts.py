@@ -4,12 +4,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     ImagePart,
     Part,

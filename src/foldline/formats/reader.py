@@ -6,10 +6,9 @@ Each session is checked against the file's own counts, and can be followed as it
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_file, is_folder, read_regular
 from foldline.history import EVENTS, Session, parse_log, typed_path
 from foldline.history.children import named_child

@@ -6,14 +6,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from foldline.fast_dataclass import dataclass
 from foldline.history.contents import CONTENTS, OUTPUTS
 from foldline.json_text import parse_json
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord

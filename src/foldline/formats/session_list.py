@@ -10,13 +10,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO, Final
 
 from foldline.data import real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import opened, read_regular
 from foldline.formats.readers.kimi_cli.reader import rotations
 from foldline.history.catalog import file_time

@@ -6,11 +6,10 @@ File changes are taken from a diff, a patch, or the call's arguments.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     CompactionDetails,
     FileTouch,

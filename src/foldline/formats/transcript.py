@@ -6,12 +6,11 @@ messages a compaction covered and kept.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
-from foldline.fast_dataclass import dataclass
 from foldline.history import Damage
 from foldline.protocol import (
     NEW,

@@ -4,9 +4,9 @@ They are the source of keys, slash commands, palette, help, hints and docs.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.key_names import listed
 from foldline.frontend.keymap import KeyTable, Place, ScreenKey, table
 from foldline.frontend.state import ChatState

@@ -1,12 +1,11 @@
 """The numbers that the meter and the sidebar show about a session."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
 
 from foldline.agent.session.state import AgentState
 from foldline.compaction import Plan
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.state import (
     CacheEnds,
     CompactionRow,

@@ -5,11 +5,10 @@ They parse the prompt, find the word at the cursor, and move through earlier pro
 
 import re
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.commands import BY_SLASH, ChatCommand
 
 NO_COMMAND = "No command named /{name}."

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -13,7 +13,6 @@ from typing import (
     TypeVar,
 )
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.key_names import WAYS_OUT, joined, key_name, spelled
 from foldline.sequences import grouped
 

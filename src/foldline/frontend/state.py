@@ -3,9 +3,8 @@
 The classes are plain dataclasses to keep the first paint fast.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from foldline.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
     from foldline.agent.project.discovery import Extension

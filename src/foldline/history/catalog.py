@@ -6,6 +6,7 @@ Lists and describes sessions, and finds them by id or path.
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from stat import S_ISREG
@@ -14,7 +15,6 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from foldline.data import EVENTS, archive_dir, matches_id, sessions_dir, typed_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_file, opened, put_private, read_regular
 from foldline.protocol import FoldlineError, SessionHeader, Title, system_words
 from foldline.text.numbers import some

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Literal
@@ -15,7 +16,6 @@ from typing import Literal
 from pydantic import ValidationError
 
 from foldline.data import EVENTS, real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_draft, is_file, read_regular
 from foldline.past.proof import recorded_requests, unproved
 from foldline.protocol import (

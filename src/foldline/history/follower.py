@@ -3,11 +3,10 @@
 The follower itself never writes to the session.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foldline.data import EVENTS
-from foldline.fast_dataclass import dataclass
 from foldline.files import opened
 from foldline.protocol import Entry, FoldlineError, system_words
 

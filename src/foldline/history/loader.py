@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import open_regular
 from foldline.protocol import SessionHeader
 

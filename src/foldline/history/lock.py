@@ -8,13 +8,13 @@ import fcntl
 import os
 import socket
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import put_private, read_regular
 from foldline.protocol import FoldlineError
 from foldline.protocol.messages import Record

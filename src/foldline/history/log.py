@@ -8,14 +8,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from foldline.data import EVENTS
-from foldline.fast_dataclass import dataclass
 from foldline.files import create_private, make_private, open_own, read_regular
 from foldline.protocol import (
     Entry,

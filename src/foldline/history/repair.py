@@ -7,11 +7,10 @@ order, and keep their indices. The original file is kept next to the new one. Ca
 import os
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import put_private, read_regular, write_new
 from foldline.protocol import (
     NEW,

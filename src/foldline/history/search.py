@@ -7,10 +7,10 @@ compared with the query (docs/decisions/0036-search-without-an-index.md).
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
-from foldline.fast_dataclass import dataclass
 from foldline.past.moments import entry_text
 from foldline.protocol import BaseMessage, Entry, Revert, ToolResultMessage
 from foldline.text.search import Query, casefolded, excerpt, parse_query

@@ -3,13 +3,13 @@
 import json
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from foldline.data import EVENTS, data_home, is_kept, real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import put_private, read_regular
 from foldline.protocol import (
     NEW,

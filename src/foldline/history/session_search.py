@@ -7,13 +7,13 @@ excluded by looking at their bytes. The text of all other records is compared wi
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from foldline.data import EVENTS
-from foldline.fast_dataclass import dataclass
 from foldline.files import opened
 from foldline.past.moments import entry_text
 from foldline.protocol import (

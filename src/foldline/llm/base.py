@@ -2,10 +2,9 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonObject
 from foldline.protocol import (
     AssistantMessage,

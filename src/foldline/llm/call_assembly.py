@@ -1,8 +1,8 @@
 """Assembles the tool calls of chat completions from streamed pieces."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol.messages import json_object
 
 from .growing import Growing, Room

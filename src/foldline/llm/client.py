@@ -8,10 +8,9 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonFields, JsonObject
 from foldline.protocol import AssistantMessage
 

@@ -4,10 +4,9 @@ import hashlib
 import re
 import string
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonObject
 from foldline.protocol import (
     AssistantMessage,

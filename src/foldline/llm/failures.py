@@ -6,11 +6,10 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from foldline.fast_dataclass import dataclass
 from foldline.text.harmless import clean_line
 from foldline.text.shorten import cut, one_line
 

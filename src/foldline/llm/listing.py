@@ -5,10 +5,9 @@ may be configured for a smaller window, and some truncate longer requests silent
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonFields
 
 from .failures import Failure

@@ -7,12 +7,12 @@ never before the first paint. `models.toml` is maintained by hand, and `prices.t
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonFields, JsonObject
 from foldline.protocol import Usage
 

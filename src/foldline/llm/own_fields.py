@@ -7,8 +7,8 @@ states.
 import json
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonObject
 from foldline.text.patterns import lazy_pattern
 

@@ -8,14 +8,12 @@ features are defined here. The presets are defined in `providers.toml`, and desc
 import ipaddress
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
-
-from foldline.fast_dataclass import dataclass
 
 Api = Literal["chat", "responses", "messages"]
 Listing = Literal["openai", "ollama", "llama-cpp", "lm-studio"]

@@ -2,8 +2,8 @@
 
 import ast
 import re
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonFields, parse_json
 from foldline.llm.overflow import RATE_CODES, announced_window, is_overflow
 from foldline.text.patterns import lazy_pattern

@@ -8,9 +8,9 @@ fails on invalid UTF-8.
 
 from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from dataclasses import dataclass
 from io import IncrementalNewlineDecoder
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import parse_json
 
 LONGEST_EVENT = 16 * 2**20

@@ -7,9 +7,9 @@ Fields that a server rejected are left out of later requests.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonFields, JsonObject
 from foldline.protocol import (
     AssistantMessage,

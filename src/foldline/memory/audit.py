@@ -10,11 +10,11 @@ length of the text.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, takewhile
 from typing import assert_never
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

@@ -6,10 +6,10 @@ was called with a and b, and `…` marks an omission.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from foldline.fast_dataclass import dataclass
 from foldline.text.patterns import lazy_pattern
 from foldline.text.shorten import clip, one_line
 

@@ -11,10 +11,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import ImagePart, ToolCallPart, UserMessage
 from foldline.text.patterns import lazy_pattern
 from foldline.text.shorten import shorten

@@ -6,10 +6,9 @@ regression over the item's uses, appearances and edits. The weights were fitted 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import exp, log1p
 from typing import Final, Literal, NamedTuple
-
-from foldline.fast_dataclass import dataclass
 
 ItemKind = Literal["path", "identifier", "url", "hash", "line"]
 ItemKey = tuple[ItemKind, str]

@@ -8,10 +8,9 @@ in the history, and the session continues from an earlier point. Each turn lies 
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import itemgetter
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     NEW,
     Checkpoint,

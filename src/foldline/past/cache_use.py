@@ -6,9 +6,9 @@ searched for in the history between the two requests. Pure.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     CacheTerms,

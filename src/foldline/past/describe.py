@@ -4,9 +4,9 @@ All lists, pages and front ends take an entry's words from here, and only paint 
 for messages of any size.
 """
 
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.subjects import subject_of
 from foldline.protocol import (
     Approval,

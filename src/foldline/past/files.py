@@ -4,11 +4,10 @@ Also determines how much of each file is still in the view.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import CompactionDetails, FileTouch, Undo
 from foldline.view.items import FateKind
 from foldline.view.projection import Projection

@@ -6,10 +6,10 @@ Provides the view at each point, and the differences between two views.
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Literal, Self, overload
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     NEW,
     AssistantMessage,

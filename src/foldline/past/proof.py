@@ -6,10 +6,10 @@ Replaying the history up to a request must reproduce the messages that were sent
 import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     NEW,
     AssistantMessage,

@@ -5,11 +5,11 @@ Also determines the effect of a rewind on files changed by our tools. Pure.
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.subjects import subject_of
 from foldline.protocol import (
     NEW,

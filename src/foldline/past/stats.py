@@ -4,10 +4,9 @@ Pure.
 """
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     Compaction,

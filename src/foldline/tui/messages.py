@@ -1,10 +1,9 @@
 """Messages from the widgets of the chat and the panels to the app."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from textual.message import Message
-
-from foldline.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
     from foldline.protocol import Subagent

@@ -1,8 +1,8 @@
 """The token limits used by compaction, derived from a model's window."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import FoldlineError
 
 SMALLEST_WINDOW = 2_048

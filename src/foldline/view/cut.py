@@ -5,11 +5,11 @@ or a list of messages, with which strategies work.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice
 from typing import Generic, TypeVar
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import BaseMessage
 
 from .items import ViewItem, is_preamble, is_summary

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 from weakref import ref
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     BaseMessage,
     CheckpointPart,

@@ -7,11 +7,11 @@ field or its meaning, increase `VERSION` in that module.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from sys import intern
 from typing import NamedTuple, Self, overload
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     OVERFLOW,
     Approval,

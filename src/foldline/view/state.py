@@ -7,11 +7,10 @@ in a `ViewChange`, so that `Projection` can restore the earlier state.
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     PINNED,
     Checkpoint,

@@ -4,10 +4,9 @@ Each time, only the changes of the view are counted.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final, Literal
-
-from foldline.fast_dataclass import dataclass
 
 from .items import ViewItem
 

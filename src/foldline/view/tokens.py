@@ -8,12 +8,11 @@ better than these weights (docs/design/budget.md).
 import math
 import string
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     BaseMessage,
     CheckpointPart,

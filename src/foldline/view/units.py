@@ -4,8 +4,8 @@ For example, a call forms a unit with its results.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

@@ -7,11 +7,9 @@ between two APIs report cached tokens both inside the input and next to it (ant2
 suspected of truncating a request only if no such habit explains the gap.
 """
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final, Literal, get_args
-
-from foldline.fast_dataclass import dataclass
 
 from .tokens import Scripts
 

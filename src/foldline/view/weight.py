@@ -4,9 +4,9 @@ All decisions and screens take their token numbers from this module.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import BaseMessage, UserMessage, text_parts
 
 from .budget import Size

@@ -3,9 +3,7 @@
 The evidence comes from the server's own statement and from answered and rejected requests.
 """
 
-from dataclasses import replace
-
-from foldline.fast_dataclass import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ They come from a trusted project and from the user's own folders.
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,6 @@ from foldline.agent.project.discovery import (
     candidates,
 )
 from foldline.agent.project.trust import read_trusted
-from foldline.fast_dataclass import dataclass
 from foldline.history.paths import with_tilde
 from foldline.text.harmless import with_signs
 

@@ -8,12 +8,12 @@ approve a call (decision 56).
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from foldline.agent.project.discovery import hook_files
 from foldline.agent.project.trust import read_trusted
-from foldline.fast_dataclass import dataclass
 from foldline.protocol.messages import json_object
 from foldline.text.harmless import escaped_line
 

@@ -6,7 +6,7 @@ Only the user's recorded decisions grant permissions. Text never grants any.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,6 @@ from typing import Literal
 from pydantic import ValidationError
 
 from foldline.data import data_home, real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_ours, make_private, put_private, read_regular
 from foldline.history import Session
 from foldline.history.origin import FolderMark, mark_of

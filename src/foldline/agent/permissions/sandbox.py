@@ -15,12 +15,11 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from foldline.data import config_dir, data_home, real_path, typed_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_file, is_folder, is_there, write_new
 from foldline.programs import find_program, keep_out, trusted_environment, why_missing
 from foldline.text.numbers import sized

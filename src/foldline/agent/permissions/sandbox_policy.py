@@ -6,12 +6,12 @@ self-executing files. They can reach the network only through a proxy (decision 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from foldline.agent.project.discovery import up_to_top
 from foldline.data import real_path, typed_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_file, is_folder, is_there, read_regular
 from foldline.programs import own_places, program
 

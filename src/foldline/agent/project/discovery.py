@@ -6,12 +6,12 @@ Imports only a few modules, because `trust` uses this module before the first pa
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
 from foldline.data import config_dir, real_path, typed_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_folder, is_there
 
 Kind = Literal["skills", "commands", "agents", "prompts"]

@@ -8,11 +8,11 @@ needs.
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from foldline.data import data_home, real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_file, is_ours, make_private, put_private, read_regular
 
 from .discovery import HOOK_FILES, KINDS, candidates, hook_files, leads_out, up_to_top

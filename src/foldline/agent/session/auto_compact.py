@@ -8,7 +8,7 @@ to leave out.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from foldline.compaction import (
@@ -30,7 +30,6 @@ from foldline.compaction import (
     tier_gain,
     with_hidden_results,
 )
-from foldline.fast_dataclass import dataclass
 from foldline.llm import ContextOverflow, LLMError
 from foldline.llm.models import cached_price, price_of
 from foldline.memory.todos import newly_completed

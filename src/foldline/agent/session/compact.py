@@ -6,7 +6,7 @@ If the compaction is cancelled or fails, the view is unchanged.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from foldline.compaction import (
@@ -21,7 +21,6 @@ from foldline.compaction import (
     propose,
     strategy_for,
 )
-from foldline.fast_dataclass import dataclass
 from foldline.llm import LLM, LLMError, WithStandIn
 from foldline.protocol import BaseMessage, Cause, Edit, FoldlineError, Reason, events
 from foldline.view.budget import Budget

@@ -4,7 +4,7 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,6 @@ from foldline.agent.extensions.hooks import MOST_BYTES, Hook, hooks_of
 from foldline.agent.permissions.approvals import SANDBOXED
 from foldline.agent.project.discovery import up_to_top
 from foldline.agent.tools.process import ending, environment, new_mark, spawn
-from foldline.fast_dataclass import dataclass
 from foldline.programs import shell
 from foldline.protocol import DeveloperMessage, system_words, text_parts
 from foldline.protocol.messages import json_object

@@ -7,6 +7,7 @@ and an answer that ended early.
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.agent.extensions.skills import SOURCE as SKILLS
@@ -16,7 +17,6 @@ from foldline.agent.project.trust import INSTRUCTION_FILES, read_trusted
 from foldline.agent.tools.jobs import BackgroundJob, Jobs
 from foldline.compaction import load_prompt
 from foldline.data import config_dir
-from foldline.fast_dataclass import dataclass
 from foldline.history import Session
 from foldline.history.paths import with_tilde
 from foldline.protocol import (

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from foldline.agent.settings.schema import Limits
-from foldline.fast_dataclass import dataclass
 from foldline.history import Session, children_of
 from foldline.llm.models import price_of, price_table
 from foldline.protocol import Compaction, Entry, FoldlineError, RequestRecord, Usage

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import is_
 from typing import Literal, NamedTuple
 
@@ -14,7 +14,6 @@ from foldline.compaction import (
     Proposal,
     RedraftOptions,
 )
-from foldline.fast_dataclass import dataclass
 from foldline.llm import LLM
 from foldline.protocol import FoldlineError, events, operations
 from foldline.protocol.events import Event

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,6 @@ from foldline.agent.tools.history import Dmail
 from foldline.agent.tools.text import decoded, is_binary
 from foldline.compaction import load_prompt
 from foldline.data import real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import folder_at, opened, read_regular, status_in
 from foldline.history import Contents, Session
 from foldline.history.contents import LARGEST_KEPT

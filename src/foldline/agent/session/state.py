@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence, Sized
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -33,7 +33,6 @@ from foldline.compaction import (
     plan,
     plan_early,
 )
-from foldline.fast_dataclass import dataclass
 from foldline.history import Session
 from foldline.llm import LLM, LLMError, ToolSpec, brief, spec_tokens
 from foldline.llm.models import LongPrice, cached_price, price_of

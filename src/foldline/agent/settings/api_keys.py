@@ -9,12 +9,11 @@ import threading
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from foldline.data import config_dir, real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import make_private, opened, put_private, read_regular
 from foldline.llm.providers import (
     OPENAI,

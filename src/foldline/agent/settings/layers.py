@@ -7,13 +7,13 @@ its theme before the first paint.
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foldline.agent.project.trust import agreed_bytes, project_file
 from foldline.data import config_dir
-from foldline.fast_dataclass import dataclass
 from foldline.files import read_regular
 
 if TYPE_CHECKING:  # imported late: see above

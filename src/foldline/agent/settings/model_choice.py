@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import read_regular
 from foldline.llm.providers import (
     ENVIRONMENT,

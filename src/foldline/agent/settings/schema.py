@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -20,7 +21,6 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import ApprovalMode, FoldlineError
 from foldline.view.budget import SMALLEST_WINDOW
 

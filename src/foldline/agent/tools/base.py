@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -23,7 +23,6 @@ from foldline.agent.permissions.confinement import BlockedAccess, CommandSandbox
 from foldline.agent.permissions.sandbox_acting import ActingEntry
 from foldline.agent.settings.api_keys import Mask
 from foldline.data import real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import make_private, write_new
 from foldline.json_text import JsonObject
 from foldline.llm.base import ToolSpec

@@ -14,12 +14,12 @@ import stat
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import Field
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import folder_at, is_there, opened, overwrite, put_whole, status_in
 from foldline.memory.clip import first_lines, fits
 from foldline.protocol import FileTouch, system_words

@@ -7,11 +7,11 @@ have results.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from foldline.fast_dataclass import dataclass
 from foldline.history import (
     EntrySearch,
     Hit,

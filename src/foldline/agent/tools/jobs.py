@@ -5,14 +5,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from foldline.agent.permissions.confinement import CommandSandbox
 from foldline.agent.settings.api_keys import Mask
 from foldline.data import Environ
-from foldline.fast_dataclass import dataclass
 from foldline.files import create_private, make_private, read_regular
 from foldline.protocol import FoldlineError, system_words
 from foldline.text.numbers import many, sized

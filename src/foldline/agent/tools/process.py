@@ -25,12 +25,12 @@ from collections.abc import (
 )
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.agent.permissions.confinement import CommandSandbox
 from foldline.agent.settings.api_keys import secret_variables
 from foldline.data import Environ
-from foldline.fast_dataclass import dataclass
 
 MARK = "FOLDLINE_CALL"
 """Variable with the marks of the calls to which a process belongs.

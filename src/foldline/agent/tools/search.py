@@ -9,14 +9,13 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from heapq import nlargest
 from pathlib import Path
 
 from pydantic import Field
 
 from foldline.data import Environ, real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_file, is_there, listed_at
 from foldline.json_text import JsonObject
 from foldline.programs import find_program, python_command, trusted_environment

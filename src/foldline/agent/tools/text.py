@@ -3,8 +3,8 @@
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.clip import Span, fits, gaps, joined, kept_spans
 from foldline.sequences import same_start
 from foldline.text.numbers import many

@@ -6,10 +6,10 @@ Patterns may contain `*`, `?`, `[…]`, `{a,b}`, and `**`, which also matches `/
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_there, read_regular
 
 if TYPE_CHECKING:

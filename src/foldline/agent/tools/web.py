@@ -13,13 +13,13 @@ import re
 import ssl
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from foldline.agent.permissions.hosts import addresses_of, are_public
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import Rule
 from foldline.text.harmless import escaped_line
 from foldline.text.numbers import many, sized

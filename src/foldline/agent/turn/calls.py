@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -17,7 +17,6 @@ from foldline.agent.session.permission_changes import grant, grant_in_project
 from foldline.agent.session.rewind import recorder
 from foldline.agent.session.state import AgentState
 from foldline.agent.tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     Rule,

@@ -1,9 +1,9 @@
 """The agent's questions as text, for the plain chat and for editors."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.state import Answerable, ChatState, Question
 from foldline.protocol import operations
 from foldline.protocol.events import ProposalReady

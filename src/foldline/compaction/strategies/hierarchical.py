@@ -2,12 +2,11 @@
 
 import asyncio
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from foldline.compaction.strategy import CompactionContext, load_prompt
 from foldline.compaction.summary_view import split_turn
 from foldline.compaction.summary_writer import SummaryWriter
-from foldline.fast_dataclass import dataclass
 from foldline.memory.clip import first_lines
 from foldline.memory.conversation import serialise
 from foldline.memory.language import language_of

@@ -5,7 +5,7 @@ They keep it in addition to the newest work.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from foldline.compaction.strategy import CompactionContext, load_prompt
@@ -13,7 +13,6 @@ from foldline.compaction.summary_text import KEPT, unframed
 from foldline.compaction.summary_view import SummarisedPart, can_shrink, with_summary
 from foldline.compaction.summary_writer import SummaryWriter
 from foldline.compaction.truncation import LEAST_CLIP
-from foldline.fast_dataclass import dataclass
 from foldline.memory.clip import clip_messages
 from foldline.memory.conversation import needs_context
 from foldline.memory.importance import WORTH, answered_by

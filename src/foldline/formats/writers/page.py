@@ -7,12 +7,11 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC
 from html import escape
 from typing import Any, Final, Literal, TypeAlias
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.export import Original
 from foldline.past.compactions import describe_compaction
 from foldline.past.describe import call_title, describe, outcome_of, size_words

@@ -6,12 +6,11 @@ Also draws them.
 import asyncio
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from textual.timer import Timer
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.state import ChatState
 from foldline.tui.chat.screen import ChatScreen
 from foldline.tui.terminal.app import WindowTitle

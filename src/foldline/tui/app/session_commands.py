@@ -3,13 +3,13 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foldline.agent import Agent
 from foldline.agent.session.rewind import diffs_since
 from foldline.compaction import load_prompt
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_file
 from foldline.frontend.facts import NO_TITLE, status_lines
 from foldline.frontend.runner import Commands, Runner

@@ -2,14 +2,13 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import sub
 from typing import Any, Final
 
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.tui.look.styles import Styles
 
 Key = tuple[int, int]

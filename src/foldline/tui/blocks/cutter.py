@@ -8,10 +8,9 @@ parsed only when it is drawn.
 import re
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.text.harmless import clean
 
 

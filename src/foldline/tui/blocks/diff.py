@@ -6,7 +6,7 @@ lines do not delay a frame.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import accumulate, groupby, islice, pairwise, zip_longest
@@ -15,7 +15,6 @@ from typing import Final, Literal, NamedTuple
 
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.text.harmless import BLANKS, FLOOD, clean_code, nothing_hidden
 from foldline.tui.blocks.block import MIN_WIDTH, Block, LaterStrips
 from foldline.tui.blocks.code import highlighted

@@ -6,13 +6,12 @@ A block is parsed into lines of styled text when it is drawn. HTML is not interp
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, Key
 from foldline.tui.blocks.code import highlighted, highlighted_part

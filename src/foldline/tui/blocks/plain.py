@@ -1,13 +1,12 @@
 """Simple blocks: wrapped text, rows with columns, rules and stacks of blocks."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, LaterStrips
 from foldline.tui.look.cells import (
     Side,

@@ -5,6 +5,7 @@ after the whole question has been on the screen. Control sequences and invisible
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -15,7 +16,6 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.commands import key_of
 from foldline.frontend.state import Answerable, Question
 from foldline.text.harmless import (

@@ -4,13 +4,12 @@ It offers sample prompts, the folder's last sessions, and three keys.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from textual import events
 from textual.message import Message
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.commands import key_of
 from foldline.frontend.state import ChatState
 from foldline.text.harmless import clean_line

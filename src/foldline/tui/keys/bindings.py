@@ -1,13 +1,13 @@
 """Textual bindings for the keys of a screen, and the tables whose keys are bound now."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.key_names import WAYS_OUT, spelled
 from foldline.frontend.keymap import KeyTable, ScreenKey, declared
 

@@ -5,6 +5,7 @@ Items are commands, themes, tool servers and others.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -14,7 +15,6 @@ from textual import events, on
 from textual.widgets import Input
 from textual.worker import Worker
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.keymap import ScreenKey, moves, name_of, table
 from foldline.text.harmless import clean_line
 from foldline.tui.keys.bindings import bindings

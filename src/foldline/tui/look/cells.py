@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, Literal
 
@@ -10,7 +10,6 @@ from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.tui.look.styles import ROLES, Styles
 
 Span = tuple[str, str]

@@ -4,6 +4,7 @@ Frames are drawn as text, so that titles are not parsed as markup. The frame wit
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -14,7 +15,6 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.key_names import character_of, pressed_by
 from foldline.tui.look.cells import Span, Spans, crop, to_strip, width_of
 from foldline.tui.look.styles import Themed, selected_text, with_selection

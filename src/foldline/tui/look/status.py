@@ -6,10 +6,9 @@ The status row shows activity, questions and errors.
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.commands import BY_ID, COMMANDS, QUIT_WITHIN, key_of
 from foldline.frontend.keymap import hint_words
 from foldline.frontend.state import (

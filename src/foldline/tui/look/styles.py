@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -15,7 +15,6 @@ from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
-from foldline.fast_dataclass import dataclass
 from foldline.tui.look.links import FileLinks
 
 ROLES: Final = (

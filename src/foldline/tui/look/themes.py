@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,6 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from foldline.data import data_dir
-from foldline.fast_dataclass import dataclass
 from foldline.tui.look.styles import ROLES
 
 DEFAULT_THEME = "foldline-dark"

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
 from textual.screen import Screen
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.commands import BY_ID, CHAT, COMMANDS, common_first
 from foldline.protocol import FoldlineError
 from foldline.text.harmless import clean_line

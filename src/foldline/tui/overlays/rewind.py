@@ -5,12 +5,12 @@ The user chooses a point, sees the effect, and chooses between context, files an
 
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final, Protocol
 
 from foldline.agent.session.rewind import FileDiff, RewindPreview, diffs_since, foresee
-from foldline.fast_dataclass import dataclass
 from foldline.past.branches import branches
 from foldline.past.rewind_points import FileChange, RewindPoint, rewind_points
 from foldline.protocol import BaseMessage, operations

@@ -8,13 +8,12 @@ fails.
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from foldline.data import real_path
-from foldline.fast_dataclass import dataclass
 from foldline.files import is_folder
 from foldline.formats.session_list import FoundSession
 from foldline.history import (

@@ -1,10 +1,10 @@
 """Texts and items of the list of sessions. Pure functions."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.detection import FOREIGN
 from foldline.formats.homes import AGENT_FOLDERS
 from foldline.frontend.keymap import ScreenKey, name_of, table

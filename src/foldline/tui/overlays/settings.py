@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from textual import on
@@ -18,7 +18,6 @@ from foldline.agent.settings.schema import ADVANCED, LABELS, allowed, choices_of
 from foldline.agent.settings.schema import KEYS as SETTINGS
 from foldline.agent.settings.settings import DEFAULT, Settings, load_settings
 from foldline.compaction.registry import BUILT_IN
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.runner import Runner
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError

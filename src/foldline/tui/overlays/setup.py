@@ -1,11 +1,10 @@
 """The choice of a model: first a provider, then its key if it needs one, then a model."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from foldline.agent.settings.api_keys import KEYS_FILE
-from foldline.fast_dataclass import dataclass
 from foldline.llm import LLMError
 from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from foldline.agent.settings.api_keys import KEYS_FILE, key_of, key_origin, save_key
 from foldline.agent.settings.edit import save_server, server_at
 from foldline.agent.settings.model_choice import save_choice, server_of_environment
 from foldline.agent.settings.settings import Settings
-from foldline.fast_dataclass import dataclass
 from foldline.llm import LLM
 from foldline.llm.catalog import completed, list_models, require_sdk
 from foldline.llm.client import preload

@@ -5,7 +5,7 @@ Also contains the list of candidates.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -16,7 +16,6 @@ from textual.app import App
 from textual.message import Message
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.commands import (
     BY_SLASH,
     COMMANDS,

@@ -6,13 +6,13 @@ They are listed in the background, and ranked for the typed text.
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.text.harmless import clean_line
 from foldline.tui.lists.fuzzy import START, fit
 

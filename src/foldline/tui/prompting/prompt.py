@@ -4,6 +4,7 @@ Also handles their key commands.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
@@ -14,7 +15,6 @@ from textual.message import Message
 from textual.widgets import TextArea
 from textual.worker import Worker
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.commands import COMMANDS, ChatCommand, key_of
 from foldline.frontend.inputs import PromptHistory
 from foldline.frontend.state import ChatState, Waiting

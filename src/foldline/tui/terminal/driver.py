@@ -7,13 +7,13 @@ prompt.
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from textual import events
 from textual.color import Color
 from textual.message import Message
 
-from foldline.fast_dataclass import dataclass
 from foldline.tui.look.textual_private import (
     KeyParser,
     ResumableDriver,

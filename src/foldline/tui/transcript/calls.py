@@ -6,10 +6,9 @@ expanded.
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.subjects import subject_of
 from foldline.protocol import (
     AssistantMessage,

@@ -1,10 +1,9 @@
 """Expands, collapses and copies blocks of the transcript, and returns their text for search."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

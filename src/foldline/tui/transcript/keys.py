@@ -1,9 +1,9 @@
 """The keys of the transcript."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.keymap import (
     KeyTable,
     ScreenKey,

@@ -4,7 +4,7 @@ import asyncio
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -16,7 +16,6 @@ from textual.message import Message
 from textual.widgets import Input, Label
 from textual.worker import Worker
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.keymap import hint_words, works
 from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import Key

@@ -1,9 +1,9 @@
 """Lists a server's tools, resources and prompts, except tools that the `mcp` package would reject."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import FoldlineError
 
 if TYPE_CHECKING:

@@ -8,14 +8,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from foldline.agent.tools import ToolContext, ToolFailure, ToolOutcome
 from foldline.agent.tools.base import fitted
 from foldline.agent.tools.images import image_part
 from foldline.agent.tools.text import line_count, printed, sendable
-from foldline.fast_dataclass import dataclass
 from foldline.json_text import JsonObject
 from foldline.llm.base import ToolSpec
 from foldline.protocol import ImagePart, ToolResultMessage

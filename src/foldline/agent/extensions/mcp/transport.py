@@ -5,12 +5,11 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from foldline.data import Environ
-from foldline.fast_dataclass import dataclass
 from foldline.files import make_private, open_own
 from foldline.history import typed_path
 from foldline.protocol import FoldlineError

@@ -6,10 +6,10 @@ compared by atoms.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import JsonLine
 from foldline.formats.parts import text_in
 from foldline.protocol import (

@@ -8,8 +8,8 @@ belong to the branch of their answer, unless they contain a prompt or an answer 
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import JsonLine, JsonObject
 from foldline.formats.parts import of_kind
 

@@ -1,10 +1,9 @@
 """Assembles the answers and turns of a Codex session from its rows."""
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import Json, JsonObject
 from foldline.formats.tool_results import Changes, applied, together
 from foldline.formats.transcript import Transcript

@@ -6,9 +6,8 @@ These are messages, calls, results and contexts.
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import Json, JsonObject
 from foldline.formats.parts import (
     UsageFields,

@@ -5,11 +5,10 @@ Such files contain the beginning of a fork, or subagents.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from foldline.fast_dataclass import dataclass
 from foldline.files import read_regular
 from foldline.formats.base import (
     JsonLine,

@@ -5,11 +5,11 @@ and removal. Files written by `/chat save` can also be read.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import (
     ForeignSession,
     JsonObject,

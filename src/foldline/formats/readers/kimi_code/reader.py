@@ -4,9 +4,9 @@ Each record has one index, except that an undo has two. An answer has the index 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import Counted, Json, JsonLine, JsonObject
 from foldline.formats.parts import (
     BESIDE,

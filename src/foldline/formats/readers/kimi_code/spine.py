@@ -7,9 +7,8 @@ of each transition; for these sessions, only the records are used.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import JsonObject
 from foldline.formats.parts import arguments_of
 from foldline.protocol import (

@@ -6,11 +6,10 @@ that a rewind has two.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import (
     ForeignSession,
     JsonLine,

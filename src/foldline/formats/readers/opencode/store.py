@@ -7,12 +7,12 @@ no lock or journal is created next to a database.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import Json, JsonObject, object_in, parse_object
 from foldline.protocol import FoldlineError
 from foldline.sequences import grouped

@@ -6,10 +6,10 @@ in the format of Google's API.
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import (
     ForeignSession,
     JsonObject,

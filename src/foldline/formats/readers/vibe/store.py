@@ -5,11 +5,10 @@ contains its own digest and that of the previous record.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from foldline.fast_dataclass import dataclass
 from foldline.formats.base import Json, JsonObject, bytes_in, parse_object
 from foldline.formats.parts import arguments_text
 from foldline.sequences import overlap

@@ -1,11 +1,11 @@
 """Draws the timeline chart: bars of block characters above an axis that marks compactions."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rich.cells import cell_len
 
-from foldline.fast_dataclass import dataclass
 from foldline.text import numbers
 from foldline.tui.look.cells import Span
 

@@ -1,13 +1,12 @@
 """The rows of the LLM view while two points in the history are compared."""
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.past.describe import size_words
 from foldline.past.moments import ItemChange, ItemPair, runs, sums, weight_of
 from foldline.sequences import same_start

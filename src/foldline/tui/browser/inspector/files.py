@@ -5,10 +5,9 @@ Shows modified and read files, how much of each file the view contains, and all 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.key_names import listed
 from foldline.frontend.state import Presence
 from foldline.past.describe import short_path, size_words

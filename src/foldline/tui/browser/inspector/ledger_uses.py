@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from textual.widget import Widget
 
 from foldline.compaction.summary_text import ledger_of
-from foldline.fast_dataclass import dataclass
 from foldline.history.stored import without_gc
 from foldline.memory.ledger_lines import LedgerLine, used_lines
 from foldline.protocol import Compaction

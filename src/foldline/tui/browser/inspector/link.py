@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.tui.blocks.block import Key
 from foldline.tui.browser.inspector.files import (
     FileBlock,

@@ -1,7 +1,7 @@
 """History, LLM view, Files and Timeline as one widget, with their keys."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.geometry import Size as Space
 from textual.worker import Worker
 
-from foldline.fast_dataclass import dataclass
 from foldline.history.stored import without_gc
 from foldline.past.describe import size_words
 from foldline.past.moments import Moment, first_entry

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.past.cache_use import CacheUse, cache_use, is_known, reported_before
 from foldline.past.moments import Moment, at_request, empty_prefix, replay_to
 from foldline.past.proof import proof_by

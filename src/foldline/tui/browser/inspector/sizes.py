@@ -1,14 +1,13 @@
 """The Inspector by size: the window by category, and the effect of a compaction."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from foldline.agent.session.auto_compact import auto_compact_blocker
 from foldline.agent.session.state import AgentState
 from foldline.compaction import Plan
 from foldline.compaction.automation import INEFFECTIVE
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.commands import key_of
 from foldline.frontend.keymap import name_of
 from foldline.frontend.state import ContextUse, ViewWeights

@@ -5,10 +5,9 @@ They are built in slices, newest first, and updated as the history grows.
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.history.stored import without_gc
 from foldline.past.describe import size_words
 from foldline.past.moments import difference

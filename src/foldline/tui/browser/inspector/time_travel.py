@@ -3,9 +3,9 @@
 This module also provides the data for the timeline.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.keymap import name_of
 from foldline.past.moments import (
     Moment,

@@ -1,11 +1,11 @@
 """The Timeline panel: a chart of tokens per request, and details of the displayed request."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from textual import events
 
-from foldline.fast_dataclass import dataclass
 from foldline.past.compactions import describe_compaction
 from foldline.past.describe import describe, size_words
 from foldline.past.moments import (

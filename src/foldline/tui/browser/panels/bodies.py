@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.ledger_lines import LedgerLine, ledger_lines
 from foldline.memory.mentions import LEDGER
 from foldline.past.describe import call_of, entry_text, usage_words

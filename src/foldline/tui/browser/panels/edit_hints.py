@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -11,7 +11,6 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker
 
-from foldline.fast_dataclass import dataclass
 from foldline.protocol import (
     BaseMessage,
     Clear,

@@ -4,9 +4,9 @@ Defines row keys, a cursor that moves between panels, and the scroll position.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from foldline.fast_dataclass import dataclass
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.view import BlockView, Gutter
 

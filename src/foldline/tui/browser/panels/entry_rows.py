@@ -4,13 +4,12 @@ Rows are rendered only when they are drawn.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.language import within_frame
 from foldline.past.describe import (
     Description,

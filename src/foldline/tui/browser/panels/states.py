@@ -1,8 +1,8 @@
 """An entry's state in words, and its row in the LLM view."""
 
 from bisect import bisect_left
+from dataclasses import dataclass
 
-from foldline.fast_dataclass import dataclass
 from foldline.past.compactions import describe_compaction
 from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo
 from foldline.tui.blocks.block import Key

@@ -1,10 +1,10 @@
 """The view after the proposed compaction, and what the compaction costs."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from foldline.compaction import Plan, Proposal
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.state import ViewWeights
 from foldline.protocol import NEW
 from foldline.text import numbers

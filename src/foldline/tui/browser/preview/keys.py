@@ -1,11 +1,10 @@
 """The preview's keys: one table for bindings, hints and help."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.keymap import (
     HELP,
     ScreenKey,

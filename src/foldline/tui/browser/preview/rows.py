@@ -1,9 +1,9 @@
 """The rows of the Cut panel (the items of the view) and of the Audit panel (the lost facts)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from foldline.fast_dataclass import dataclass
 from foldline.memory.audit import Audit, Lost
 from foldline.past.describe import first_words
 from foldline.text import numbers

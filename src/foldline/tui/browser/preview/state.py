@@ -1,7 +1,8 @@
 """The immutable state of the preview."""
 
+from dataclasses import dataclass
+
 from foldline.compaction import Plan, Proposal
-from foldline.fast_dataclass import dataclass
 from foldline.frontend.state import RetryWait
 from foldline.llm.models import Price
 from foldline.protocol import Reason
