@@ -65,7 +65,7 @@ async def test_without_the_marks_at_the_ends_the_cache_has_little(
     def none(messages: Sequence[marks.Rendered]) -> list[marks.MarkPosition]:
         return []
 
-    monkeypatch.setattr("foldline.llm.dialect.request_ends", none)
+    monkeypatch.setattr("foldline.llm.rendering.request_ends", none)
     assert (await read_files(tmp_path, preset, model)).share < LEAST / 2
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.llm.call_assembly import REPETITION, CallAssembler, CallPiece
-from foldline.llm.wire import Room
+from foldline.llm.growing import Room
 
 P = CallPiece
 Shape = tuple[str, str, str]

@@ -7,7 +7,8 @@ import pytest
 from foldline.llm import TextChunk, ThinkingChunk
 from foldline.llm.call_assembly import LONGEST_NAME
 from foldline.llm.chat import ChatReader
-from foldline.llm.wire import MOST_CALLS, Expected, valid_unicode
+from foldline.llm.growing import MOST_CALLS, valid_unicode
+from foldline.llm.wire import Expected
 from foldline.protocol import Usage
 
 

@@ -21,10 +21,10 @@ from foldline.llm.dialect import (
     UNSIGNED,
     Dialect,
     dialect_for,
-    machine_text,
     to_openai,
     tools_to_openai,
 )
+from foldline.llm.rendering import machine_text
 from foldline.protocol import (
     AssistantMessage,
     DeveloperMessage,

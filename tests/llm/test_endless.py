@@ -14,8 +14,9 @@ import pytest
 
 from foldline.llm import Request
 from foldline.llm.failures import ENDLESS
+from foldline.llm.growing import Growing, Room
 from foldline.llm.sse import LONGEST_EVENT
-from foldline.llm.wire import LEAST_BOUND, TOO_MUCH, Growing, Room, most_characters
+from foldline.llm.wire import LEAST_BOUND, TOO_MUCH, most_characters
 from foldline.protocol import AssistantMessage
 from support.clients import answer_of, client_of, error_of, prompt
 from support.sentences import says

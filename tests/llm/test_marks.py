@@ -7,10 +7,10 @@ import pytest
 
 from foldline.llm import Request
 from foldline.llm.chat import ChatWire
-from foldline.llm.dialect import MessageRendering
 from foldline.llm.marks import MarkPosition, request_ends
 from foldline.llm.messages import MessagesWire
 from foldline.llm.providers import PROVIDERS
+from foldline.llm.rendering import MessageRendering
 from foldline.llm.wire import DEFAULT, Wire
 from foldline.view.calls import paired
 from support.history import call

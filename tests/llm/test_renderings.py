@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from foldline.llm import ModelInfo, Request
 from foldline.llm.chat import ChatWire
-from foldline.llm.dialect import MessageRendering
 from foldline.llm.messages import MessagesWire
 from foldline.llm.providers import PROVIDERS
+from foldline.llm.rendering import MessageRendering
 from foldline.llm.responses import ResponsesWire
 from foldline.llm.wire import DEFAULT, Wire
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart

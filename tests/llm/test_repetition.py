@@ -2,7 +2,8 @@
 
 import pytest
 
-from foldline.llm.wire import LOOPED, repeated_at_the_end
+from foldline.llm.growing import repeated_at_the_end
+from foldline.llm.wire import LOOPED
 from foldline.protocol import UserMessage, text_parts
 from support.clients import answer_of, client_of, prompt, scripted_server
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.compaction.summary_text import framed, lists_of, unframed, with_appendix
-from foldline.llm.dialect import machine_text
+from foldline.llm.rendering import machine_text
 from foldline.memory.audit import facts_of
 from foldline.memory.conversation import (
     ARGUMENT_CHARACTERS,

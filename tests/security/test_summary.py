@@ -10,8 +10,8 @@ from foldline.compaction.summary_text import (
     notes_of,
     with_appendix,
 )
-from foldline.llm.dialect import NOTE_CLOSE, NOTE_OPEN
 from foldline.llm.providers import PROVIDERS
+from foldline.llm.rendering import NOTE_CLOSE, NOTE_OPEN
 from foldline.llm.responses import rendering_named
 from foldline.past.files import file_lists
 from foldline.protocol import Compaction, CompactionDetails, Written

@@ -23,8 +23,8 @@ from foldline.compaction.strategy import load_prompt
 from foldline.formats import read_foreign
 from foldline.history import Session
 from foldline.llm import ToolSpec
-from foldline.llm.dialect import function_name
 from foldline.llm.models import Price
+from foldline.llm.rendering import function_name
 from foldline.memory.clip import clip_to_tokens
 from foldline.protocol import (
     AssistantMessage,

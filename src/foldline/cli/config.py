@@ -5,6 +5,7 @@ from pathlib import Path
 
 from foldline.agent.project.trust import PROJECT_FILE, folder_files
 from foldline.agent.session.trust_question import does, names
+from foldline.agent.settings.descriptions import add_descriptions
 from foldline.agent.settings.edit import shown, unset_words
 from foldline.agent.settings.layers import config_file
 from foldline.agent.settings.model_choice import ProviderSource, provider_source
@@ -18,6 +19,7 @@ from .settings import settings_here
 
 def config(as_json: bool, schema: bool) -> int:
     if schema:
+        add_descriptions()
         say_json(AllSettings.model_json_schema())
         return 0
     settings = settings_here()

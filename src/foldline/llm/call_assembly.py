@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from foldline.protocol.messages import json_object
 
-from .wire import AnswerBlock, ContentChunk, Growing, Room
+from .growing import Growing, Room
+from .wire import AnswerBlock, ContentChunk
 
 LONGEST_NAME = 1_000
 """Maximum length of a tool's name, in characters. The rest is dropped."""

@@ -11,6 +11,8 @@ from foldline.protocol.messages import DETAILS, StopReason
 from .base import ReadingChunk, Request
 from .call_assembly import CallAssembler, CallPiece
 from .dialect import STRICT, ChatRendering, dialect_named, tools_to_openai
+from .growing import Room
+from .lenient import count, mapping, sequence, string
 from .marks import marked_terms
 from .own_fields import MARKS
 from .providers import Provider
@@ -22,13 +24,8 @@ from .wire import (
     ContentChunk,
     Expected,
     Options,
-    Room,
     Wire,
-    count,
-    mapping,
-    sequence,
     stop_or_calls,
-    string,
 )
 
 CONTEXT_WINDOW_EXCEEDED = "model_context_window_exceeded"

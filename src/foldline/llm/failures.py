@@ -14,9 +14,9 @@ from foldline.text.harmless import clean_line
 from foldline.text.shorten import cut, one_line
 
 from .base import Subject
+from .lenient import encoded, mapping
 from .providers import SHORTEST_KEY, Provider
 from .refusals import ErrorWords, RequestRefusal, error_words, read_refusal
-from .wire import encoded, mapping
 
 NO_CREDIT = "The account for this key has no credit left at {at.shown}{because}"
 RATE_LIMITED = "{at.shown} limits how often {at.model} can be used{status}{because} Wait, then try again."

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from foldline.json_text import JsonFields
 
 from .failures import Failure
+from .lenient import LARGEST, count, mapping, sequence, string
 from .models import Price
 from .providers import Provider
-from .wire import LARGEST, count, mapping, sequence, string
 
 Ask = Callable[[str, JsonFields | None], Awaitable[object]]
 """Sends a request, and returns the response's JSON or a `Failure`.

@@ -31,7 +31,12 @@ from foldline.protocol.messages import StopReason, json_object
 from .base import Request, ToolSpec
 from .call_assembly import LONGEST_NAME
 from .chat import CONTEXT_WINDOW_EXCEEDED
-from .dialect import (
+from .dialect import text_piece
+from .growing import Room
+from .lenient import count, mapping, sequence, string
+from .marks import cache_control, marked_terms
+from .own_fields import MARKS
+from .rendering import (
     OPENING,
     MessageRendering,
     Piece,
@@ -39,24 +44,16 @@ from .dialect import (
     checkpoint_line,
     function_name,
     machine_text,
-    text_piece,
     user_pieces,
 )
-from .marks import cache_control, marked_terms
-from .own_fields import MARKS
 from .wire import (
     AnswerBlock,
     AnswerReader,
     BlockKind,
     ContentChunk,
     Expected,
-    Room,
     Wire,
-    count,
-    mapping,
-    sequence,
     stop_or_calls,
-    string,
 )
 
 MESSAGES = "messages"

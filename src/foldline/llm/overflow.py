@@ -2,6 +2,8 @@
 
 import re
 
+from foldline.text.patterns import lazy_pattern
+
 # `is_overflow` checks in this order: the error's code, phrases that exclude an overflow, status, and text.
 # Throttling is never an overflow, because waiting helps and compacting does not. The phrases were collected
 # from providers and public agents.
@@ -32,13 +34,13 @@ _NOT_CODES = RATE_CODES | {
     "max_tokens_exceeded",  # a limit for the answer, not for the request
 }
 
-_REJECT = re.compile(
+_REJECT = lazy_pattern(
     r"per[ _]min(ute)?\b|\b[TR]PM\b|per[ _]day|throttl|please wait|rate.?limit|too many requests|quota"
     r"|\b(hour|dai|week|month)ly\b|max_tokens_exceeded|retry.?after|try again in \d",
     re.IGNORECASE,
 )
 
-_TEXT = re.compile(
+_TEXT = lazy_pattern(
     r"maximum context length"  # OpenAI, OpenRouter, DeepSeek, vLLM, Together, Mistral
     # OpenAI Responses, llama.cpp and its Python server, LM Studio, Ollama, Cloudflare, Anthropic (max_tokens)
     r"|exceed(s|ed)? ((the|this|max(imum)?|available|model('?s)?) ){0,4}context (window|length|size|limit)"
@@ -75,7 +77,7 @@ _TEXT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-_SIZE = re.compile(
+_SIZE = lazy_pattern(
     r"(?:maximum context length (?:is|of)|maximum prompt length is|context window of|exceeds the limit of"
     r"|available context size \("  # llama.cpp
     r"|model token limit:|context length(?: of(?: only)?| \()?|maximum model length of|allowed length \("

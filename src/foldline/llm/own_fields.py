@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from foldline.json_text import JsonObject
+from foldline.text.patterns import lazy_pattern
 
 Body = JsonObject
 """A request body, ready to be encoded as JSON."""
@@ -116,13 +117,13 @@ _LEAST_LIMIT = 256
 
 Smaller numbers are statuses, indices, or lower ends of ranges.
 """
-_NUMBER = re.compile(r"(?<![\w.-])(\d[\d,_]{2,12})(?![\w-]|\.\d)(\s*\(exclusive\))?")
-_INSTEAD = re.compile(r"\buse\W+(max_\w+)", re.IGNORECASE)
-_ALLOWED = re.compile(
+_NUMBER = lazy_pattern(r"(?<![\w.-])(\d[\d,_]{2,12})(?![\w-]|\.\d)(\s*\(exclusive\))?")
+_INSTEAD = lazy_pattern(r"\buse\W+(max_\w+)", re.IGNORECASE)
+_ALLOWED = lazy_pattern(
     r"expected one of|expected:? `|did you mean|\bsupported (params|parameters|fields)\b|allowed:"
 )
 """Matches the start of a list of allowed fields or values in a rejection."""
-_WANTED = re.compile(
+_WANTED = lazy_pattern(
     r"\bmissing\b|(is|are) required|must be (passed|provided|present|included|preserved|returned)",
     re.IGNORECASE,
 )

@@ -12,8 +12,9 @@ from foldline.json_text import JsonFields
 from foldline.protocol import ThinkingPart
 from foldline.protocol.messages import DETAILS
 
-from .dialect import READABLE
-from .wire import Growing, Room, mapping, sequence, string
+from .growing import Growing, Room
+from .lenient import mapping, sequence, string
+from .rendering import READABLE
 
 
 class _DetailBlock:

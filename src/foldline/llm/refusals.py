@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from foldline.json_text import JsonFields, parse_json
 from foldline.llm.overflow import RATE_CODES, announced_window, is_overflow
+from foldline.text.patterns import lazy_pattern
 
 from .base import Subject
 
@@ -32,7 +33,7 @@ _ENVELOPES = (
     "Message",  # AWS
 )
 """Fields that may contain a message or another error, in order of preference."""
-_ECHO = re.compile(
+_ECHO = lazy_pattern(
     r",? ?input_value=.*?(?=, input_type=|\]|$)|; last read: .*|,? ?\"input\": *[\[{\"].*",
     re.DOTALL,
 )
@@ -157,20 +158,20 @@ _NOT_THE_REQUEST = frozenset({401, 402, 407, 408, 429})
 
 They concern keys, payment, timeouts and rate limits.
 """
-_MONEY = re.compile(
+_MONEY = lazy_pattern(
     r"insufficient_quota|billing|credit balance|insufficient balance|requires more credits",
     re.IGNORECASE,
 )
-_LOADING = re.compile(r"\bloading\b", re.IGNORECASE)
+_LOADING = lazy_pattern(r"\bloading\b", re.IGNORECASE)
 """Matches errors that report a model being loaded.
 
 llama.cpp sends "Loading model", and Hugging Face "is currently loading".
 """
-_FILTERED = re.compile(
+_FILTERED = lazy_pattern(
     r"content[ _](filter|polic|management|moderation)|moderation|flagged|safety|guardrail|responsibleai",
     re.IGNORECASE,
 )
-_FINAL = re.compile(
+_FINAL = lazy_pattern(
     r"not (yet )?(been )?(support|implement)|n[o']t support|unsupported|only support|not permitted"
     r"|unknown (parameter|field|variant)|unrecognized|invalid_request_error|requires? --\w"
     r"|not a multi-?modal|missing data required",
@@ -180,7 +181,7 @@ _FINAL = re.compile(
 
 Such an error means that llama.cpp lacks a feature, or that a gateway rejected the request.
 """
-_PICTURE_WORD = re.compile(
+_PICTURE_WORD = lazy_pattern(
     r"(?<![a-z0-9/-])(input_)?(images?|pictures?|vision|multi-?modal|mmproj|media(?! type)|image_urls?)"
     r"(?![a-z0-9/-]|\.\w)",
     re.IGNORECASE,
@@ -189,7 +190,7 @@ _PICTURE_WORD = re.compile(
 
 Words in paths and model names do not count: `/v1/images`, `qwen-vision-7b`, `image.py`.
 """
-_NOT_TEXT = re.compile(
+_NOT_TEXT = lazy_pattern(
     r"content type|item type in content|content must be a string|`?text`? is not set"
     r"|valid string.{0,200}content|content[^;]{0,200}valid string",
     re.IGNORECASE,
@@ -198,7 +199,7 @@ _NOT_TEXT = re.compile(
 
 The wordings are those of DashScope, Groq, MiMo and FastAPI.
 """
-_ONE_PICTURE = re.compile(
+_ONE_PICTURE = lazy_pattern(
     r"too (large|big|small|many)|larger than|exceed|dimension|decode|corrupt|valid image|\bM[Bi]B?\b|resize"
     r"|(could not|unable to|cannot) process|unsupported image\b|(image|following) formats?\b|base64"
     r"|media_type|at most [1-9]|download",
@@ -208,11 +209,11 @@ _ONE_PICTURE = re.compile(
 
 It rejects a particular image, or the number of images.
 """
-_TOOLS = re.compile(
+_TOOLS = lazy_pattern(
     r"(support|use)\w{0,5}( \w+){0,2} (tools?|functions?)\b|tool (use|calling|choice)|function calling",
     re.IGNORECASE,
 )
-_OTHER_REASON = re.compile(
+_OTHER_REASON = lazy_pattern(
     r"param|not found|does not exist|unsupported|not support|filter|polic|\bkeys?\b"
     r"|schema|\btools?\b|\brole|\bjson\b|max_(new_)?tokens|temperature",
     re.IGNORECASE,

@@ -27,34 +27,29 @@ from foldline.protocol import (
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import Request, ToolCallChunk, ToolSpec
-from .dialect import (
-    OPENAI,
+from .dialect import OPENAI, dialect_named, to_openai
+from .growing import Growing, Room
+from .lenient import mapping, sequence, string
+from .messages import MESSAGES, to_messages
+from .rendering import (
     MessageRendering,
     can_read,
     checkpoint_line,
-    dialect_named,
     function_name,
     image_note,
     reported,
     sent_arguments,
     sent_call_id,
-    to_openai,
     user_pieces,
 )
-from .messages import MESSAGES, to_messages
 from .wire import (
     AnswerBlock,
     AnswerReader,
     BlockKind,
     ContentChunk,
     Expected,
-    Growing,
-    Room,
     Wire,
-    mapping,
-    sequence,
     stop_or_calls,
-    string,
 )
 
 RESPONSES = "responses"

@@ -8,7 +8,6 @@ number with a different sign. Facts that are merely paraphrased count as lost. P
 length of the text.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from foldline.protocol import (
     Entry,
 )
 from foldline.sequences import grouped
+from foldline.text.patterns import lazy_pattern
 from foldline.text.shorten import one_line
 from foldline.view.items import Messages, is_summary, with_text
 
@@ -228,9 +228,9 @@ def _value(fact: MentionedFact) -> tuple[bool, int, int, int, int]:
 DEEPEST = 12
 """Maximum number of names in a path that are compared. The cost is quadratic in the depth."""
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
-_RUN = re.compile(r"[a-z0-9]++")
-_TOKEN = re.compile(rf"\d++(?:[.,_]\d++)*+|[{WIDE}%°]|[^\W\d{WIDE}][^\W{WIDE}]*+")
+_WORD = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*+")
+_RUN = lazy_pattern(r"[a-z0-9]++")
+_TOKEN = lazy_pattern(rf"\d++(?:[.,_]\d++)*+|[{WIDE}%°]|[^\W\d{WIDE}][^\W{WIDE}]*+")
 
 
 def namesakes(all_facts: Iterable[MentionedFact]) -> Counter[str]:

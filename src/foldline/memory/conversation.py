@@ -18,6 +18,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.text.patterns import lazy_pattern
 from foldline.text.shorten import shorten
 from foldline.view.items import Messages
 from foldline.view.units import calls_of, results_by_call
@@ -37,7 +38,7 @@ ARGUMENT_CHARACTERS = 800
 This is enough for a path or a command, but not for the content of a file.
 """
 
-_FORGED_LABEL = re.compile(
+_FORGED_LABEL = lazy_pattern(
     r"^(\[(?:User|Assistant|Tool result|Developer)\b)", re.MULTILINE | re.IGNORECASE
 )
 """Matches a label inside text.
@@ -228,7 +229,7 @@ _LONGEST_CONSENT = 120
 
 Longer messages have content of their own.
 """
-_WORD = re.compile(r"[^\W_]+")
+_WORD = lazy_pattern(r"[^\W_]+")
 _FEW_WORDS = 12
 """Maximum number of words in a message that refers to the previous message."""
 _FEW_CHARACTERS = 24

@@ -6,6 +6,8 @@ regular expression. English cues match whole words. Other cues match anywhere.
 
 import re
 
+from foldline.text.patterns import lazy_pattern
+
 WIDE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Characters of scripts without spaces between words, for a regex character class."""
 
@@ -27,7 +29,7 @@ def _cues(
     korean: str = "",
 ) -> re.Pattern[str]:
     whole_words = rf"\b(?:{_any_of(english)})\b"
-    return re.compile(
+    return lazy_pattern(
         _any_of(whole_words, chinese, japanese, korean),
         re.IGNORECASE,
     )
@@ -78,7 +80,7 @@ CONSTRAINT = _cues(
 )
 """Matches a sentence that gives a command or forbids something."""
 
-PROHIBITION = re.compile(
+PROHIBITION = lazy_pattern(
     r"(?:never|do not|don['’]t|no|must not|不要|不得|不能|禁止|切勿|绝不)(?![\w])",
     re.IGNORECASE,
 )
@@ -197,7 +199,7 @@ REASON = _cues(
 )
 """Matches the reason for a decision."""
 
-NARRATION = re.compile(
+NARRATION = lazy_pattern(
     r"(?:now|first|next|actually|ok(?:ay)?|so|wait)?[,\s]*"
     r"(?:let me|let['’]s see|i['’](?:m|ll)\b|i (?:am|will|call)\b)|"
     r"让我|我来|我调用|"
@@ -249,7 +251,7 @@ _AS_PROPOSED = (
     "(?:说|讲|建议|方案|计划|思路|想法|提议)?的?(?:去|来)?"
     "(?:做|办|改|写|执行|进行|实现|处理)?"
 )
-AGREEING_PHRASES = re.compile(
+AGREEING_PHRASES = lazy_pattern(
     _any_of(
         rf"""
         好的|好吧|好啊|好|可以|行吧|行|嗯+|是的|是|对的|对|没错|没问题|请?继续
@@ -289,10 +291,10 @@ _ASSENTING_WORDS = _any_of(
     "はい|了解|続けて|ありがとう",
     "네|응|계속",
 )
-ASSENT = re.compile(rf"(?:(?:{_ASSENTING_WORDS})(?![a-z])[\W_]*+)++", re.IGNORECASE)
+ASSENT = lazy_pattern(rf"(?:(?:{_ASSENTING_WORDS})(?![a-z])[\W_]*+)++", re.IGNORECASE)
 """Matches a short reply that only agrees and does not request anything new."""
 
-ACKNOWLEDGEMENT = re.compile(
+ACKNOWLEDGEMENT = lazy_pattern(
     r"(?:noted|acknowledged|ok(?:ay)?|got it|understood|will do|remembered|recorded|"
     r"记住|明白|收到|好的|了解|知道)(?![a-z])",
     re.IGNORECASE,
@@ -320,15 +322,15 @@ POINTS_BACK = _cues(
 
 # -- tools -----------------------------------------------------------------------------------------
 
-RUNS_COMMANDS = re.compile(r"bash|shell|exec|command|terminal", re.IGNORECASE)
+RUNS_COMMANDS = lazy_pattern(r"bash|shell|exec|command|terminal", re.IGNORECASE)
 """Matches the name of a tool that runs commands."""
-RUNS = re.compile(rf"{RUNS_COMMANDS.pattern}|run", re.IGNORECASE)
+RUNS = lazy_pattern(rf"{RUNS_COMMANDS.pattern}|run", re.IGNORECASE)
 """Matches the name of a tool that runs something, such as `bash`, `run_tests` or `task_run`."""
-CHANGES_FILES = re.compile(
+CHANGES_FILES = lazy_pattern(
     r"write|edit|create|replace|patch|insert|delete|rename|move",
     re.IGNORECASE,
 )
-KEEPS_LISTS = re.compile(r"todo|task|plan", re.IGNORECASE)
+KEEPS_LISTS = lazy_pattern(r"todo|task|plan", re.IGNORECASE)
 
 PROGRAMS = words_of(
     """
@@ -365,23 +367,23 @@ _READING_COMMANDS = _any_of(
     node[ ]+-
     """
 )
-READS_ONLY = re.compile(rf"(?:{_READING_COMMANDS})(?![\w./-])")
+READS_ONLY = lazy_pattern(rf"(?:{_READING_COMMANDS})(?![\w./-])")
 """Matches the beginning of a command that changes nothing, filters text, or belongs to a longer command.
 
 Also matches `git commit` and `mkdir`, because their effects need not be remembered.
 """
 
-COMMITS = re.compile(r"\bgit (?:-C \S+ )?commit\b")
+COMMITS = lazy_pattern(r"\bgit (?:-C \S+ )?commit\b")
 
 # -- definitions -----------------------------------------------------------------------------------
 
-DEFINITION = re.compile(
+DEFINITION = lazy_pattern(
     r"\b(?:def|class|function|fn|func|interface|type|struct|enum|const|let|var|trait|impl|mod|module)\s+"
     r"([A-Za-z_]\w{0,80})"
 )
 """Matches a name defined anywhere in a line of code."""
 
-TOP_LEVEL_DEFINITION = re.compile(
+TOP_LEVEL_DEFINITION = lazy_pattern(
     r"^[ \t]{0,12}(?:(?:export|default|pub|async|static|public|private)[ ]+){0,3}"
     r"(?:def|class|function|fn|func|struct|interface|type|enum|trait)[ ]+(\w{2,80})",
     re.MULTILINE,
@@ -390,7 +392,7 @@ TOP_LEVEL_DEFINITION = re.compile(
 
 # -- failures --------------------------------------------------------------------------------------
 
-FAILURE = re.compile(
+FAILURE = lazy_pattern(
     _any_of(
         r"""
         \b(?:[A-Z]\w{0,60})?(?:Error|Exception)(?=: |:$)
@@ -439,19 +441,19 @@ FAILURE_SIGNS = (
 )
 """Every line that reports a failure contains one of these strings, which can be found quickly."""
 
-CODE_ABOUT_FAILURES = re.compile(
+CODE_ABOUT_FAILURES = lazy_pattern(
     r"[-+>|\s]{0,8}(?:\d{1,6}[:|\t ]{1,8})?"
     r"(?:raise|except|throw|catch|class|import|from|return|if|elif|for|while|def|case|export|const|let|var|"
     r"function|async|await|assert|with|try|match|pub|fn|use|type|interface|#|//|/\*|\*|<!--|})(?![\w-])"
 )
 """Matches code that raises, catches, declares or comments on errors but does not report one."""
 
-ERROR_CLASS = re.compile(
+ERROR_CLASS = lazy_pattern(
     r"(?:Error|Exception|\berror(?:\[\w+\]|\s\w{1,12})?|\bfatal|\bpanic|ERR!|错误|失败|エラー|오류)[:：] *"
 )
 """Matches the class of an error, which comes before the error's message."""
 
-UNINFORMATIVE_FAILURE = re.compile(
+UNINFORMATIVE_FAILURE = lazy_pattern(
     r"Traceback|\W*(?:[\w ]{0,30})?exit(?:ed)?\b[^:]*\Z",
     re.IGNORECASE,
 )
@@ -460,9 +462,9 @@ UNINFORMATIVE_FAILURE = re.compile(
 Other lines report the actual failure.
 """
 
-EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b")
+EXIT_STATUS = lazy_pattern(r"\bexit(?:ed)?\b")
 
-OUTPUT_TRAILER = re.compile(
+OUTPUT_TRAILER = lazy_pattern(
     r"\W*(?:wall time|took|duration|output|process exited|exit(?:ed)?|chunk id|script (?:completed|running))"
     r"\b",
     re.IGNORECASE,
@@ -471,7 +473,7 @@ OUTPUT_TRAILER = re.compile(
 
 # -- todos -----------------------------------------------------------------------------------------
 
-TODO_NOTE = re.compile(
+TODO_NOTE = lazy_pattern(
     r"\b(?:TODO|FIXME)\b(?:\([^)\n]{0,40}\))?:[ \t]+(\S[^\n]{0,399})|"
     r"(?:待办|待做)[：:][ \t]*(\S[^\n]{0,399})"
 )

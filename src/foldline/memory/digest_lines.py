@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from foldline.text.patterns import lazy_pattern
 from foldline.text.shorten import clip, one_line
 
 from .conversation import CallSummary, Statement
@@ -46,8 +47,8 @@ class DigestPoint:
     """Position in the conversation; negative for lines from an earlier summary."""
 
 
-_COMMAND_OF_INTERFACE = re.compile(r"\s*/[^\s/]+(?:\s|\Z)")
-_LEADING_SIGNS = re.compile(r"\A[\W_]+")
+_COMMAND_OF_INTERFACE = lazy_pattern(r"\s*/[^\s/]+(?:\s|\Z)")
+_LEADING_SIGNS = lazy_pattern(r"\A[\W_]+")
 _LONGEST_ASSENT = 60
 
 
@@ -64,10 +65,10 @@ def is_request(text: str) -> bool:
     return len(words) > _LONGEST_ASSENT or not ASSENT.fullmatch(words)
 
 
-_EMPTY_SENTENCE = re.compile(r"---|<|\W*\d{0,3}\W*\Z|.{0,60}[:：]\W*\Z", re.DOTALL)
+_EMPTY_SENTENCE = lazy_pattern(r"---|<|\W*\d{0,3}\W*\Z|.{0,60}[:：]\W*\Z", re.DOTALL)
 """Matches horizontal rules, tags, numbers, and sentences that merely introduce the next line."""
 _LONG_OPENING = 80
-_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_LETTER_OR_DIGIT = lazy_pattern(r"[^\W_]")
 
 
 def opening(text: str) -> str:

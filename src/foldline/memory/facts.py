@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from foldline.protocol import BaseMessage
+from foldline.text.patterns import lazy_pattern
 from foldline.view.units import calls_of
 
 from .cues import (
@@ -34,7 +35,7 @@ def _unique(facts: Iterable[str]) -> tuple[str, ...]:
 # -- urls ------------------------------------------------------------------------------------------
 
 # A scheme and everything up to white space, a quote, a bracket or CJK punctuation.
-_URL = re.compile(
+_URL = lazy_pattern(
     r"\bhttps?://[^\s<>\"'`()\[\]{}|\\\u3000-\u303f\uff00-\uffef]{1,2000}+"
 )
 
@@ -44,7 +45,7 @@ def urls(text: str) -> tuple[str, ...]:
     return _unique(url.rstrip(".,;:!?*") for url in _URL.findall(text))
 
 
-_ESCAPES = re.compile(
+_ESCAPES = lazy_pattern(
     r"\x1b\[[0-9;]{0,20}+[A-Za-z]|\[[0-9;]{1,20}+m|%[0-9A-Fa-f]{2}|"
     r"(?:<|&lt;|\\{1,4}+(?:u003[cC]|x3[cC]))/[\w.:-]{1,80}+(?:>|&gt;|\\{1,4}+(?:u003[eE]|x3[eE]))|"
     r"\\\\{0,3}+(?:(?:x1b|033|u001b|e)\[[0-9;]{0,20}+[A-Za-z]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrt])"
@@ -64,9 +65,9 @@ def _without_escapes(text: str) -> str:
 
 # A run of characters that occur in paths: Latin, Greek and Cyrillic letters, so that Chinese prose around a
 # path does not become part of it. Runs are consumed first, then judged.
-_RUN = re.compile(r"[A-Za-z0-9_./~@+\-\u00c0-\u024f\u0370-\u052f]++")
-_ARGUMENTS = re.compile(r"\((?!\d)")
-_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
+_RUN = lazy_pattern(r"[A-Za-z0-9_./~@+\-\u00c0-\u024f\u0370-\u052f]++")
+_ARGUMENTS = lazy_pattern(r"\((?!\d)")
+_EXTENSION = lazy_pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
 _FILE_TYPES = words_of(
     """
     bat c cc cfg cjs conf cpp cs css csv dart diff env ex exs fish gif go gradle h hpp html ini
@@ -129,7 +130,7 @@ def _trimmed(run: str) -> str:
     return run
 
 
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTER = lazy_pattern(r"[^\W\d_]")
 _RELATIVE_PARTS = frozenset({"", ".", "..", "~"})
 
 
@@ -166,9 +167,9 @@ def _is_file_name(word: str) -> bool:
 # -- commands --------------------------------------------------------------------------------------
 
 # A line that begins with a shell prompt.
-_PROMPTED = re.compile(r"^[ \t]{0,8}\$ (\S[^\n]{0,399})$", re.MULTILINE)
+_PROMPTED = lazy_pattern(r"^[ \t]{0,8}\$ (\S[^\n]{0,399})$", re.MULTILINE)
 # Code in backticks that begins with the name of a program.
-_INLINE = re.compile(r"`([a-z][\w.-]{0,20}+ [^`\n]{1,300}+)`")
+_INLINE = lazy_pattern(r"`([a-z][\w.-]{0,20}+ [^`\n]{1,300}+)`")
 
 
 def commands(text: str) -> tuple[str, ...]:
@@ -231,12 +232,12 @@ def both_ends(text: str, length: int) -> str:
 # -- numbers ---------------------------------------------------------------------------------------
 
 # `timeout = 30`, `port: 8080`, `retries=3`: a name of letters, `=` or `:`, a number, and possibly a unit.
-_KEYED = re.compile(
+_KEYED = lazy_pattern(
     r"(?<![\w.-])[A-Za-z_][\w.-]{1,40}+[\"'`]?[ ]?[=:][ ]?-?\d{1,15}(?:[.,_]\d{1,15}){0,4}(?!\w)"
     r"(?:[ ]?(?:%|[kMG]?B\b|m?s\b))?"
 )
 # `250 ms`, `35 %`, `16,384 tokens`: a number and a unit.
-_MEASURED = re.compile(
+_MEASURED = lazy_pattern(
     r"(?<![\w.,-])\d{1,15}(?:[.,_]\d{1,15}){0,4}[ ]?(?:%|°C|(?:[kKMGT]i?B|bytes|[mµn]?s|sec|seconds?|min|"
     r"minutes?|h|hours?|days?|weeks?|tokens?|lines?|files?|tests?|px|[kMG]?Hz|fps|rows?|requests?|times|"
     r"errors?|passed|failed|warnings?)\b|"
@@ -255,8 +256,8 @@ def numbers(text: str) -> tuple[str, ...]:
 
 # -- identifiers -----------------------------------------------------------------------------------
 
-_NAME = re.compile(r"(?<![0-9A-Za-z_])[A-Za-z_][A-Za-z0-9_]*+")
-_HUMP = re.compile(r"[a-z0-9][A-Z]")
+_NAME = lazy_pattern(r"(?<![0-9A-Za-z_])[A-Za-z_][A-Za-z0-9_]*+")
+_HUMP = lazy_pattern(r"[a-z0-9][A-Z]")
 
 
 def identifiers(text: str) -> tuple[str, ...]:
@@ -276,7 +277,7 @@ def _is_identifier(name: str) -> bool:
 # -- hashes ----------------------------------------------------------------------------------------
 
 # Commit ids and digests: 7 to 64 hex digits, with both letters and digits; and UUIDs.
-_HASH = re.compile(
+_HASH = lazy_pattern(
     r"(?<![0-9A-Za-z_-])(?:[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|"
     r"(?=[0-9]{0,63}[a-f])(?=[a-f]{0,63}[0-9])[0-9a-f]{7,64})(?![0-9A-Za-z_-])"
 )
@@ -289,28 +290,28 @@ def hashes(text: str) -> tuple[str, ...]:
 
 # -- sentences -------------------------------------------------------------------------------------
 
-_SENTENCE_END = re.compile(
+_SENTENCE_END = lazy_pattern(
     r"(?<![.!?])[.!?]++[\"'”’)\]*_`]{0,3}+(?=[ \t])|[。！？；]++[”’」』）]?"
 )
 """Matches the end of a sentence.
 
 This is a full stop followed by closing quotes and a space, or CJK punctuation.
 """
-_LINE_END = re.compile(r"[\r\n]+")
-_ABBREVIATION = re.compile(
+_LINE_END = lazy_pattern(r"[\r\n]+")
+_ABBREVIATION = lazy_pattern(
     r"(?:\b(?:e\.g|i\.e|z\.B|vs|cf|approx|ca|Mr|Mrs|Ms|Dr|St|Inc|Fig|[A-Z])|(?:\A|[:;,])[ \t]*\(?\d{1,2})\.\Z"
 )
 """Matches a full stop that does not end a sentence.
 
 It follows an abbreviation, an initial or an item number.
 """
-_ABBREVIATION_BEFORE_SMALL = re.compile(r"(?:\betc\.|[\"'”’)\]*_`])\Z")
+_ABBREVIATION_BEFORE_SMALL = lazy_pattern(r"(?:\betc\.|[\"'”’)\]*_`])\Z")
 """Matches an apparent end that does not end the sentence if a lower-case letter follows."""
 _PAIRED = (("“", "”"), ("「", "」"), ("『", "』"))
-_LIST_MARK = re.compile(
+_LIST_MARK = lazy_pattern(
     r"[ \t]*(?:[-*+•>][ \t]+|\d{1,3}[.)][ \t]+|#{1,6}[ \t]+)?(?:\[[ xX]\][ \t]+)?"
 )
-_FENCED = re.compile(
+_FENCED = lazy_pattern(
     r"^[ \t]{0,3}```[^\n]*\n(?:(?![ \t]{0,3}```)[^\n]*\n)*+(?:[ \t]{0,3}```[^\n]*$)?",
     re.MULTILINE,
 )
@@ -366,11 +367,11 @@ def _is_unfinished(piece: str, following: str) -> bool:
     )
 
 
-_LABEL = re.compile(
+_LABEL = lazy_pattern(
     r"[*_]{0,2}([A-Za-z][A-Za-z _-]{1,30}|[\u4e00-\u9fff]{2,6})[*_]{0,2}[:：][*_]{0,2}[ \t]*(?=\S)"
 )
-_NO_LETTERS = re.compile(r"[\W_]+")
-_LABEL_WORDS = re.compile(r"[ _-]+")
+_NO_LETTERS = lazy_pattern(r"[\W_]+")
+_LABEL_WORDS = lazy_pattern(r"[ _-]+")
 
 
 def label_of(line: str) -> frozenset[str]:
@@ -396,7 +397,7 @@ def same_words(text: str) -> str:
 
 # -- constraints -----------------------------------------------------------------------------------
 
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy_pattern(r"\d")
 _SHORT_PROHIBITION = 60
 """Maximum length, in characters, of a prohibition joined to a number in the preceding sentence."""
 
@@ -444,7 +445,7 @@ def _has_figure(sentence: str) -> bool:
 # -- todos -----------------------------------------------------------------------------------------
 
 # `- [ ] text`, `- [x] text`: an item of a Markdown task list.
-_TASK = re.compile(
+_TASK = lazy_pattern(
     r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+\[([ xX])\][ \t]+(\S[^\n]*)$", re.MULTILINE
 )
 
@@ -471,7 +472,7 @@ SHORTEST_LINE = 20
 
 Shorter lines, such as `return None`, occur everywhere.
 """
-NUMBERED = re.compile(r"\s*(?:[^\s:]{1,200}:)?\d{1,6}[:|\t→-]\s?")
+NUMBERED = lazy_pattern(r"\s*(?:[^\s:]{1,200}:)?\d{1,6}[:|\t→-]\s?")
 """Matches the prefix of a line in the output of `cat -n`, `grep -n` and several read tools."""
 
 
@@ -519,7 +520,7 @@ They are used by our tools, pi, Claude Code, opencode, SWE-agent and kimi-cli.
 """
 PATCH = "*** Begin Patch"
 """Beginning of the only argument of `apply_patch`, a tool of Codex and other agents."""
-PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
+PATCHED = lazy_pattern(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
 """Matches a line of a patch that names a file."""
 
 
@@ -543,13 +544,13 @@ def strings_named(arguments: object, names: Collection[str]) -> Iterator[str]:
 
 
 _LITERAL = r"(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`)"
-_SCRIPTED = re.compile(
+_SCRIPTED = lazy_pattern(
     rf"\btools\.exec_command\(\s*+{{\s*+(?:[\"']?\w{{1,40}}+[\"']?\s*+:\s*+(?:{_LITERAL}|[\w.]++)\s*+,\s*+)*?"
     rf"[\"']?cmd[\"']?\s*+:\s*+({_LITERAL})",
     re.DOTALL,
 )
-_PATCH_LITERAL = re.compile(rf"(?=[\"'`]{re.escape(PATCH)}){_LITERAL}", re.DOTALL)
-_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_PATCH_LITERAL = lazy_pattern(rf"(?=[\"'`]{re.escape(PATCH)}){_LITERAL}", re.DOTALL)
+_ESCAPED = lazy_pattern(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 
 

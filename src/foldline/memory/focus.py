@@ -1,10 +1,10 @@
 """The focus of a compaction: the topic that the user wants the summary to cover."""
 
-import re
+from foldline.text.patterns import lazy_pattern
 
 from .cues import WIDE, words_of
 
-_TERM = re.compile(rf"[{WIDE}]{{2}}|[^\W{WIDE}]{{2,40}}")
+_TERM = lazy_pattern(rf"[{WIDE}]{{2}}|[^\W{WIDE}]{{2,40}}")
 _COMMON_WORDS = words_of(
     """
     the and for with about what that this from into keep focus all any are was please on of to in is it

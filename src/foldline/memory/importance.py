@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from foldline.protocol import ImagePart, ToolCallPart, UserMessage
+from foldline.text.patterns import lazy_pattern
 from foldline.text.shorten import shorten
 from foldline.view.tokens import estimate_tokens
 from foldline.view.units import Unit
@@ -71,7 +72,7 @@ _CURRENT_REQUESTS = 3
 """Number of newest requests that count as the current work."""
 _OLDEST = 0.8
 """Factor for the oldest unit. The factor for the newest unit is 1."""
-_COMMAND = re.compile(r"/[\w:-]+(?:\s|\Z)")
+_COMMAND = lazy_pattern(r"/[\w:-]+(?:\s|\Z)")
 """Matches a command such as `/model x`. A request may also begin with a path, which is not matched."""
 _SHORT_ANSWER = 40
 """Maximum length, in characters, of an answer that proposes nothing."""
@@ -222,7 +223,7 @@ def _commands(call: ToolCallPart) -> tuple[str, ...]:
 
 # -- newest versions ---------------------------------------------------------------------------------
 
-_FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_FENCED = lazy_pattern(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def _newest_versions(units: Sequence[Unit]) -> Iterator[UnitPoint]:
@@ -331,8 +332,8 @@ def _within_longest(text: str) -> str:
 
 # -- similarity --------------------------------------------------------------------------------------
 
-_TERM = re.compile(rf"[{WIDE}]+|[^\W\d{WIDE}][^\W{WIDE}]{{1,60}}")
-_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_TERM = lazy_pattern(rf"[{WIDE}]+|[^\W\d{WIDE}][^\W{WIDE}]{{1,60}}")
+_PART = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FIRST_WIDE = 0x3040
 
 

@@ -5,14 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from foldline.protocol import UserMessage
+from foldline.text.patterns import lazy_pattern
 from foldline.view.items import Messages
 
 from .cues import RECAP_GOAL, SECTION_NAMES
 
 Language = Literal["en", "zh"]
 
-_HAN = re.compile(r"[\u4e00-\u9fff]")
-_KANA_OR_HANGUL = re.compile(r"[\u3040-\u30ff\uac00-\ud7af]")
+_HAN = lazy_pattern(r"[\u4e00-\u9fff]")
+_KANA_OR_HANGUL = lazy_pattern(r"[\u3040-\u30ff\uac00-\ud7af]")
 _HAN_WEIGHT = 3
 """How many other characters an ideograph outweighs when the language is determined.
 
@@ -96,7 +97,7 @@ _BY_NAME = _sections_by_name()
 
 # -- reading -----------------------------------------------------------------------------------------
 
-_APPENDED = re.compile(
+_APPENDED = lazy_pattern(
     r"<(last-user-messages|read-files|modified-files|kept-below|pinned-lines|ledger)>.*?(?:</\1>|\Z)",
     re.DOTALL,
 )
@@ -106,16 +107,16 @@ _CLOSE = "\n</summary>"
 _STANDING = "<standing-constraints>"
 _REMARK = "[foldline: "
 """Beginning of Foldline's own notes in a list or in text."""
-_HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
-_BARE_HEADING = re.compile(r"(?:\d{1,2}\.[ \t]+)?(\w[\w ]{3,40}):")
+_HEADING = lazy_pattern(r"#{1,6}[ \t]+(.+)")
+_BARE_HEADING = lazy_pattern(r"(?:\d{1,2}\.[ \t]+)?(\w[\w ]{3,40}):")
 """Matches a line that may be a heading in a summary by Claude Code.
 
 It is a heading only if its name is known.
 """
-_HEADING_TEXT = re.compile(r"(?:[#*_ ]|\d{1,2}[.)、])*([^\n:：(（*_]+)")
+_HEADING_TEXT = lazy_pattern(r"(?:[#*_ ]|\d{1,2}[.)、])*([^\n:：(（*_]+)")
 """Matches the text of a heading, without list marks or trailing punctuation."""
-_TAG = re.compile(r"</?[a-z][a-z-]{0,40}>")
-_LIST_MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
+_TAG = lazy_pattern(r"</?[a-z][a-z-]{0,40}>")
+_LIST_MARK = lazy_pattern(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
 
 
 def within_frame(text: str) -> str:

@@ -30,6 +30,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.text.patterns import lazy_pattern
 from foldline.view.units import calls_of
 
 from . import facts
@@ -183,7 +184,7 @@ def _touched_files(result: ToolResultMessage) -> Iterator[Mention]:
             yield Mention("path", touch.path, voice)
 
 
-LEDGER = re.compile(r"<(ledger|pinned-lines)>\n.*?\n</\1>", re.DOTALL)
+LEDGER = lazy_pattern(r"<(ledger|pinned-lines)>\n.*?\n</\1>", re.DOTALL)
 """Matches the ledger in a summary, which only quotes facts mentioned elsewhere."""
 
 _STANDING_OPEN = "<standing-constraints>\n"
@@ -250,14 +251,14 @@ def _blank_path(run: re.Match[str]) -> str:
     return " " if "/" in run[0] else run[0]
 
 
-_DURATION = re.compile(r"\d ?(?:[mµn]?s|sec|seconds?|min|minutes?)\Z|\btime\b|\"")
+_DURATION = lazy_pattern(r"\d ?(?:[mµn]?s|sec|seconds?|min|minutes?)\Z|\btime\b|\"")
 """Matches a duration, or a field in JSON."""
-_STACK_FRAME = re.compile(r"^[ \t]{1,40}at [^\n]{1,2000}$", re.MULTILINE)
+_STACK_FRAME = lazy_pattern(r"^[ \t]{1,40}at [^\n]{1,2000}$", re.MULTILINE)
 """Matches a frame in a JavaScript or Java stack trace.
 
 A trace has dozens of frames, each naming a position in the code.
 """
-_PATH_RUN = re.compile(r"[A-Za-z0-9_./~@+\-]++")
+_PATH_RUN = lazy_pattern(r"[A-Za-z0-9_./~@+\-]++")
 
 
 def _errors(text: str, voice: Voice) -> Iterator[Mention]:

@@ -6,6 +6,8 @@ Like in `facts`, no regex can backtrack far.
 import re
 from collections.abc import Iterable, Iterator
 
+from foldline.text.patterns import lazy_pattern
+
 from .cues import READS_ONLY
 from .facts import LONGEST
 
@@ -15,19 +17,19 @@ _PIECE = (
     r"(?:\"(?:[^\"\\]|\\.){0,4000}+\"|'[^']{0,4000}+'|\$\((?:[^()]|\([^()]{0,400}+\)){0,400}+\)|\\.|"
     r"&(?=>)|(?<=[<>])&|[^\s\"'\\&|;\n]|[\"'](?=\S))"
 )
-_COMMAND = re.compile(rf"{_PIECE}++(?:[ \t]++{_PIECE}++)*+", re.DOTALL)
-_HERE_DOCUMENT = re.compile(r"<<-?[ \t]{0,8}[\"']?[A-Za-z_]")
+_COMMAND = lazy_pattern(rf"{_PIECE}++(?:[ \t]++{_PIECE}++)*+", re.DOTALL)
+_HERE_DOCUMENT = lazy_pattern(r"<<-?[ \t]{0,8}[\"']?[A-Za-z_]")
 """Matches the beginning of a here-document. Here-documents do not contain commands."""
-_CONTINUED = re.compile(r"\\\n[ \t]*+")
-_VARIABLES = re.compile(
+_CONTINUED = lazy_pattern(r"\\\n[ \t]*+")
+_VARIABLES = lazy_pattern(
     rf"(?:[A-Za-z_]\w{{0,80}}+={_PIECE}*+(?:[ \t]++|\Z))*+", re.DOTALL
 )
-_BEFORE_COMMAND = re.compile(
+_BEFORE_COMMAND = lazy_pattern(
     r"(?:(?:[({!]|do|then|else|time|sudo|[^\s()\"'$=]{1,40}+\)|(?:ba|z)?sh[ \t]++-l?c(?=[ \t]++[^\"']))"
     r"[ \t]++)++"
 )
 """Matches the words that precede a command in a loop, a group or a case, or after `bash -lc`."""
-_AFTER_COMMAND = re.compile(
+_AFTER_COMMAND = lazy_pattern(
     r"(?:[ \t]{1,8}(?:\d?>>?[ \t]{0,8}(?:&\d|/dev/null)|&>[ \t]{0,8}/dev/null|[)}]))++\Z"
 )
 """Matches redirections and the end of a group."""

@@ -4,6 +4,7 @@ An entry is either a message, or a marker that changes or annotates the view.
 """
 
 import json
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -426,7 +427,6 @@ Marker = (
 )
 
 KnownEntry = Annotated[AnyMessage | Marker, Field(discriminator="type")]
-_known: TypeAdapter[Entry] = TypeAdapter(KnownEntry)
 
 
 class SessionHeader(Record):
@@ -439,6 +439,12 @@ class SessionHeader(Record):
     cwd: str
 
 
+@cache
+def _entry_parser() -> TypeAdapter[Entry]:
+    """Return the parser of all known entries, which takes long to build."""
+    return TypeAdapter(KnownEntry)
+
+
 def parse_entry(line: bytes | str) -> Entry:
     """Parse one line of `events.jsonl`.
 
@@ -448,7 +454,7 @@ def parse_entry(line: bytes | str) -> Entry:
         ValueError: the line is not a JSON object with an integer `index`.
     """
     try:
-        return _known.validate_json(line)
+        return _entry_parser().validate_json(line)
     except ValidationError:
         record: Any = json.loads(line)
         if not isinstance(record, dict) or type(record.get("index")) is not int:

@@ -48,7 +48,7 @@ class Record(BaseModel):
     Unknown fields, which newer versions may have written, are kept.
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
 
 class FoldlineError(Exception):

@@ -12,6 +12,8 @@ from functools import cache
 from itertools import groupby
 from typing import Final
 
+from .patterns import lazy_pattern
+
 _CONTROLS: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of control characters, direction marks, surrogates and separators."""
 TAB: Final = 8
@@ -34,7 +36,7 @@ _SEQUENCE: Final = (
     r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC with their content
     r"|\x1b[ -/]{0,8}[0-~]"  # two- and three-character escapes
 )
-_QUICK: Final = re.compile(
+_QUICK: Final = lazy_pattern(
     "[^ -~\n\u00a1-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u3163\u3165-\ud7ff]"
 )
 """Matches a character that may have to be replaced. Most strings contain none."""

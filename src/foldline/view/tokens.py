@@ -6,7 +6,6 @@ better than these weights (docs/design/budget.md).
 """
 
 import math
-import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,10 +23,11 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
 )
+from foldline.text.patterns import lazy_pattern
 
-_CJK = re.compile(r"[\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]+")
-_BRAHMIC = re.compile(r"[\u0900-\u109f\u1780-\u17ff]+")
-_SHORTER_BRAHMIC = re.compile(r"[\u0900-\u097f\u0e00-\u0e7f]+")  # Devanagari and Thai
+_CJK = lazy_pattern(r"[\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]+")
+_BRAHMIC = lazy_pattern(r"[\u0900-\u109f\u1780-\u17ff]+")
+_SHORTER_BRAHMIC = lazy_pattern(r"[\u0900-\u097f\u0e00-\u0e7f]+")  # Devanagari and Thai
 
 
 class Scripts(NamedTuple):
@@ -110,13 +110,13 @@ _DIGITS = string.digits.encode()
 _SPACES = bytes(range(33)) + b"\x7f"
 _ASCII, _BEYOND_ASCII = bytes(range(128)), bytes(range(128, 256))
 _SCRIPTS = (
-    (re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"), _HAN),
-    (re.compile(r"[\u3040-\u30ff]+"), _KANA),
-    (re.compile(r"[\uac00-\ud7af\u1100-\u11ff]+"), _HANGUL),
-    (re.compile(r"[\u3000-\u303f\uff00-\uffef]+"), _CJK_PUNCTUATION),
-    (re.compile(r"[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+"), _EMOJI),
-    (re.compile(r"[\u2190-\u25ff]+"), _SYMBOL),
-    (re.compile(r"[\u0400-\u052f]+"), _CYRILLIC),
+    (lazy_pattern(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"), _HAN),
+    (lazy_pattern(r"[\u3040-\u30ff]+"), _KANA),
+    (lazy_pattern(r"[\uac00-\ud7af\u1100-\u11ff]+"), _HANGUL),
+    (lazy_pattern(r"[\u3000-\u303f\uff00-\uffef]+"), _CJK_PUNCTUATION),
+    (lazy_pattern(r"[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+"), _EMOJI),
+    (lazy_pattern(r"[\u2190-\u25ff]+"), _SYMBOL),
+    (lazy_pattern(r"[\u0400-\u052f]+"), _CYRILLIC),
 )
 
 MESSAGE_OVERHEAD = 4
@@ -306,7 +306,7 @@ _START_GEMMA = 1.15
 _START_CLAUDE = 1.3
 _START_NEWER_CLAUDE = 1.55
 """The starting ratio for Claude 4.7 and later, which use a different vocabulary."""
-_CLAUDE = re.compile(
+_CLAUDE = lazy_pattern(
     r"claude\D{0,20}?(\d{1,2})(?!\d)(?:[.-](\d{1,2})(?!\d))?|claude|\b(?:opus|sonnet|haiku)\b"
 )
 LOWEST = 0.7
@@ -347,15 +347,15 @@ def start_ratio(model: str | None) -> float:
 
 
 _BRAHMIC_FLOORS = (
-    (re.compile(r"gpt-?(?:4o|4\.1|[5-9]|oss)|\bo[1-9]\b|gemini|gemma"), 0.0),
+    (lazy_pattern(r"gpt-?(?:4o|4\.1|[5-9]|oss)|\bo[1-9]\b|gemini|gemma"), 0.0),
     (
-        re.compile(
+        lazy_pattern(
             r"qwen-?(?:3\.[5-9]|[4-9](?![\db]))|devstral|magistral|ministral|mistral-nemo"
         ),
         0.55,
     ),
     # A distilled model has the vocabulary of another family.
-    (re.compile(r"deepseek(?!.*distill)"), 0.65),
+    (lazy_pattern(r"deepseek(?!.*distill)"), 0.65),
     (_CLAUDE, 0.9),
 )
 _BRAHMIC_FLOOR = 1.1

@@ -15,9 +15,6 @@ import pytest
 from foldline.cli.acp.stdio import MOST
 from foldline.cli.arguments import NEEDS_PIPES
 from support import warm
-from support.command_line import CommandLine, cli
-
-__all__ = ["cli"]
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -174,12 +171,3 @@ def test_where_stdout_is_a_file_one_sentence_says_so(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert NEEDS_PIPES.encode() in done.stderr
     assert done.stderr.count(b"\n") == 1
-
-
-def test_without_the_package_one_sentence_says_how_to_get_it(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("foldline.cli.acp.find_spec", lambda _: None)
-    said = cli("acp")
-    assert said.code == 1
-    assert "pip install 'foldline[acp]'" in said.err

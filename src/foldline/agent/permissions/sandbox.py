@@ -21,6 +21,7 @@ from foldline.data import config_dir, data_home, real_path, typed_path
 from foldline.files import is_file, is_folder, is_there, write_new
 from foldline.programs import find_program, keep_out, trusted_environment
 from foldline.text.numbers import sized
+from foldline.text.patterns import lazy_pattern
 
 from .acting_names import acts_by_itself
 from .confinement import BlockedAccess, Entered, SandboxReport
@@ -74,24 +75,24 @@ _PATH = (
 """Matches a path in an error message, at most once per word because lines may be very long."""
 _UNWRITABLE = "(?:Read-only file system|Operation not permitted|Device or resource busy|Permission denied)"
 _PATHS = (
-    re.compile(rf"{_PATH}: {_UNWRITABLE}", re.IGNORECASE),
-    re.compile(
+    lazy_pattern(rf"{_PATH}: {_UNWRITABLE}", re.IGNORECASE),
+    lazy_pattern(
         rf"(?:Read-only file system|EROFS|Errno 30|os error 30).{{0,400}}?{_PATH}"
     ),
 )
 _MISSING = (
-    re.compile(rf"{_PATH}: No such file or directory", re.IGNORECASE),
-    re.compile(
+    lazy_pattern(rf"{_PATH}: No such file or directory", re.IGNORECASE),
+    lazy_pattern(
         rf"(?:No such file or directory|ENOENT|os error 2\)).{{0,400}}?{_PATH}",
         re.IGNORECASE,
     ),
 )
-_NO_NETWORK = re.compile(
+_NO_NETWORK = lazy_pattern(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|ENETUNREACH"
     r"|Network is unreachable|EAI_AGAIN|getaddrinfo|Refused by Foldline's sandbox|dial tcp|dns error",
     re.IGNORECASE,
 )
-_NO_MEMORY = re.compile(
+_NO_MEMORY = lazy_pattern(
     r"MemoryError|Cannot allocate memory|ENOMEM|bad_alloc|out of memory|ReserveShadowMemory"
     r"|Sanitizer failed to allocate"
 )

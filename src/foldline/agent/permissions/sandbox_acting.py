@@ -15,11 +15,12 @@ from typing import Literal, NamedTuple
 
 from foldline.data import real_path
 from foldline.files import is_folder, is_there
+from foldline.text.patterns import lazy_pattern
 
 from .sandbox_policy import SHELL_FILES
 
 # Files that git 2.39 was seen to write, and names in its path.c (`common_list`), path.h and program.
-_WRITTEN = re.compile(
+_WRITTEN = lazy_pattern(
     r"""(?: (?:FETCH_|ORIG_|MERGE_|CHERRY_PICK_|REVERT_|REBASE_|BISECT_)?HEAD | AUTO_MERGE
     | MERGE_(?:MODE|MSG|RR|AUTOSTASH) | SQUASH_MSG | (?:COMMIT|TAG|NOTES)_EDITMSG | EDIT_DESCRIPTION
     | BISECT_(?:ANCESTORS_OK|EXPECTED_REV|FIRST_PARENT|LOG|NAMES|RUN|START|TERMS)
@@ -31,7 +32,7 @@ _WRITTEN = re.compile(
     re.VERBOSE,
 )
 """Matches files that git writes at the top of a repository, directly or by renaming a lock file."""
-_WRITTEN_IN_INFO = re.compile(r"(?:packs|commit-graphs?)(?:_\w+|\.lock)?")
+_WRITTEN_IN_INFO = lazy_pattern(r"(?:packs|commit-graphs?)(?:_\w+|\.lock)?")
 """Matches files that git writes in `objects/info`."""
 _SEARCHED = ("objects", "refs", "logs", "reftable")
 """Folders in which git follows links when it writes."""

@@ -69,12 +69,10 @@ ALL_SETTINGS = "`foldline config` lists all settings"
 class SettingsSection(BaseModel):
     """A table of the settings.
 
-    The docstring of a field is its description for users.
+    The docstring of a field is its description for users (`descriptions.py`).
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ContextSettings(SettingsSection):

@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from foldline.files import is_there, read_regular
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 TOO_MANY_STARS = "it has too many `*` wildcards"
 SLOW = re.compile(r"(\*+[^*/]+){4}|\*{3}|(\*\*/.*){6}")
@@ -110,7 +112,7 @@ class _Rules:
     """The rules of one ignore file, which apply to its folder."""
 
     folder: str
-    spec: GitIgnoreSpec
+    spec: "GitIgnoreSpec"
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
         """Return whether these rules ignore a path.
@@ -202,8 +204,12 @@ def _rules_of(folder: str) -> list[_Rules]:
     return rules
 
 
-def _spec_of(lines: Sequence[str]) -> GitIgnoreSpec:
+def _spec_of(lines: Sequence[str]) -> "GitIgnoreSpec":
     """Compile the patterns of an ignore file, without invalid and slow ones."""
+    from pathspec import (
+        GitIgnoreSpec,  # slow to import, and needed only in folders with ignore files
+    )
+
     quick = [line for line in lines if not SLOW.search(line)]
     try:
         return GitIgnoreSpec.from_lines(quick)
@@ -212,6 +218,8 @@ def _spec_of(lines: Sequence[str]) -> GitIgnoreSpec:
 
 
 def _is_valid(line: str) -> bool:
+    from pathspec import GitIgnoreSpec
+
     try:
         GitIgnoreSpec.from_lines([line])
     except ValueError:

@@ -11,7 +11,6 @@ import codecs
 import os
 import re
 import ssl
-import urllib.request
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -307,11 +306,11 @@ def _decompress(content: bytes, location: Location) -> bytes:
 
 def _proxy(location: Location, addresses: Sequence[str]) -> str | None:
     """Return the proxy that the environment sets for a location, unless its host is private."""
-    if (addresses and not are_public(addresses)) or urllib.request.proxy_bypass(
-        location.host
-    ):
+    from urllib.request import getproxies, proxy_bypass  # slow to import
+
+    if (addresses and not are_public(addresses)) or proxy_bypass(location.host):
         return None
-    proxies = urllib.request.getproxies()
+    proxies = getproxies()
     return proxies.get(location.url.scheme) or proxies.get("all")
 
 

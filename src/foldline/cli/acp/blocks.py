@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from acp import helpers, schema
-
 from foldline.agent.tools.images import image_part
 from foldline.cli.arguments import EMPTY_PROMPT
 from foldline.protocol import FoldlineError, ImagePart, Part, text_parts
 from foldline.text.tags import piped_part
 
-Block = helpers.ContentBlock
+from . import schema
+
+Block = schema.ContentBlock
 NOT_BASE64 = "{name} cannot be read: its data is not valid base64."
 UNSUPPORTED_IMAGE = "{name} has an unsupported format. Supported: PNG, JPEG, GIF, WebP."
 UNNAMED_IMAGE = "The image"

@@ -5,9 +5,6 @@ from collections import deque
 from contextlib import suppress
 from itertools import count
 
-from acp import helpers, schema
-from acp.interfaces import Client
-
 from foldline.agent import Agent
 from foldline.agent.session.limits import Spent
 from foldline.cli.plain.printer import (
@@ -20,6 +17,8 @@ from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, event
 from foldline.protocol.events import Event
 from foldline.text.numbers import many, tokens
 
+from . import helpers, schema
+from .connection import ClientConnection
 from .options import config_options
 from .updates import EntryUpdates, Update, output_content
 
@@ -35,7 +34,7 @@ Only the end of longer output is sent.
 class UpdateFeed:
     """Sends the updates of one session to one client, in order."""
 
-    def __init__(self, agent: Agent, client: Client, id: str) -> None:
+    def __init__(self, agent: Agent, client: ClientConnection, id: str) -> None:
         self._agent = agent
         self._client = client
         self._id = id
@@ -87,14 +86,12 @@ class UpdateFeed:
             self._title = meta.title
             self.post(
                 schema.SessionInfoUpdate(
-                    session_update="session_info_update",
                     title=meta.title,
                     updated_at=meta.updated_at.isoformat(),
                 )
             )
         self._send_usage(self._agent.state.budget.size())
         options = schema.ConfigOptionUpdate(
-            session_update="config_option_update",
             config_options=config_options(self._agent, self.models),
         )
         if options != self._options:
@@ -167,9 +164,7 @@ class UpdateFeed:
             self.post(update)
         match entry:
             case Approval(mode=mode) if mode is not None:
-                update = schema.CurrentModeUpdate(
-                    session_update="current_mode_update", current_mode_id=mode
-                )
+                update = schema.CurrentModeUpdate(current_mode_id=mode)
                 self.post(update)
                 self.send_figures()
             case Title():
@@ -215,13 +210,9 @@ class UpdateFeed:
         self._outputs.clear()
 
     def _send_usage(self, used: int) -> None:
-        cost = schema.Cost(amount=round(self._spent.cost, 6), currency="USD")
+        cost = schema.CostAmount(amount=round(self._spent.cost, 6), currency="USD")
         size = self._agent.state.models.window
-        self.post(
-            schema.UsageUpdate(
-                session_update="usage_update", used=used, size=size, cost=cost
-            )
-        )
+        self.post(schema.UsageUpdate(used=used, size=size, cost=cost))
 
     # --- sending --------------------------------------------------------------------------------------------
 

@@ -3,9 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, get_args
-
-from acp import schema
+from typing import get_args
 
 from foldline.agent import Agent
 from foldline.agent.agent import use_request_options
@@ -16,9 +14,10 @@ from foldline.llm.catalog import list_models
 from foldline.past.approval_words import mode_words
 from foldline.protocol import ApprovalMode, FoldlineError, operations
 
+from . import schema
+
 NO_SUCH_OPTION = "Unknown option or value: {option} {value!r}."
-Options = list[Any]
-"""A list of `schema.SessionConfigOptionSelect`. The ACP package's own type also allows boolean options."""
+Options = list[schema.SessionConfigOptionSelect]
 
 
 def modes(agent: Agent) -> schema.SessionModeState:
@@ -107,7 +106,6 @@ def _select(
         id=category,
         name=name,
         category=category,
-        type="select",
         current_value=value,
         options=[
             schema.SessionConfigSelectOption(

@@ -7,10 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acp import PROTOCOL_VERSION, RequestError, schema
-from acp.agent.connection import AgentSideConnection
-from acp.interfaces import Client
-
 from foldline.agent import Agent
 from foldline.agent.extensions.mcp import ServerConfig
 from foldline.agent.settings.model_choice import is_first_start
@@ -22,12 +18,19 @@ from foldline.history import Session, data_home, find_session, list_sessions
 from foldline.protocol import FoldlineError
 from foldline.version import __version__
 
+from . import schema
 from .blocks import Block
+from .connection import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    ClientConnection,
+    RequestError,
+    Routes,
+)
 from .options import config_options, modes
-from .session import FAILED, EditorSession
+from .session import EditorSession
 from .stdio import Stdio
 
-_INVALID = -32602
 _AUTHENTICATE = -32000
 _NOT_FOUND = -32002
 _PAGE = 50
@@ -44,13 +47,6 @@ UNSUPPORTED_SERVER = (
     "MCP server {name} cannot be used: only stdio and http are supported."
 )
 
-McpServer = (
-    schema.HttpMcpServer
-    | schema.SseMcpServer
-    | schema.AcpMcpServer
-    | schema.McpServerStdio
-)
-
 
 async def serve(chosen: Mapping[str, object]) -> int:
     """Serve the client until it disconnects.
@@ -60,18 +56,9 @@ async def serve(chosen: Mapping[str, object]) -> int:
     """
     wire = await Stdio.open()
     server = AcpServer(chosen)
-    connection = AgentSideConnection(
-        server,  # type: ignore[arg-type]
-        wire,
-        listening=False,
-        use_unstable_protocol=True,
-    )
+    connection = server.connect(wire)
     try:
         await connection.listen()
-        task = asyncio.current_task()
-        # The package treats a cancellation as the end of input.
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
     finally:
         await server.aclose()
         await connection.close()
@@ -83,12 +70,35 @@ class AcpServer:
 
     def __init__(self, chosen: Mapping[str, object]) -> None:
         self._chosen = chosen
-        self._client: Client
+        self._client: ClientConnection
         self._has_forms = False
         self._open: dict[str, EditorSession] = {}
 
-    def on_connect(self, connection: Client) -> None:
-        self._client = connection
+    def connect(self, wire: Stdio) -> ClientConnection:
+        """Return a connection that carries out the client's requests with this server."""
+        self._client = ClientConnection(wire, self._routes())
+        return self._client
+
+    def _routes(self) -> Routes:
+        return {
+            "initialize": (schema.InitializeRequest, self.initialize),
+            "authenticate": (schema.AuthenticateRequest, self.authenticate),
+            "session/new": (schema.NewSessionRequest, self.new_session),
+            "session/load": (schema.OpenSessionRequest, self.load_session),
+            "session/resume": (schema.OpenSessionRequest, self.resume_session),
+            "session/close": (schema.SessionRequest, self.close_session),
+            "session/list": (schema.ListSessionsRequest, self.list_sessions),
+            "session/prompt": (schema.PromptRequest, self.prompt),
+            "session/cancel": (schema.SessionRequest, self.cancel),
+            "session/set_mode": (
+                schema.SetSessionModeRequest,
+                self.set_session_mode,
+            ),
+            "session/set_config_option": (
+                schema.SetSessionConfigOptionRequest,
+                self.set_config_option,
+            ),
+        }
 
     async def aclose(self) -> None:
         """Close all sessions."""
@@ -100,12 +110,11 @@ class AcpServer:
         self,
         protocol_version: int,
         client_capabilities: schema.ClientCapabilities | None = None,
-        **_: Any,
     ) -> schema.InitializeResponse:
         elicitation = client_capabilities.elicitation if client_capabilities else None
         self._has_forms = elicitation is not None and elicitation.form is not None
         return schema.InitializeResponse(
-            protocol_version=PROTOCOL_VERSION,
+            protocol_version=schema.PROTOCOL_VERSION,
             agent_info=schema.Implementation(
                 name="foldline", title="Foldline", version=__version__
             ),
@@ -115,11 +124,7 @@ class AcpServer:
                     image=True, audio=False, embedded_context=True
                 ),
                 mcp_capabilities=schema.McpCapabilities(http=True, sse=False),
-                session_capabilities=schema.SessionCapabilities(
-                    list=schema.SessionListCapabilities(),
-                    resume=schema.SessionResumeCapabilities(),
-                    close=schema.SessionCloseCapabilities(),
-                ),
+                session_capabilities={"list": {}, "resume": {}, "close": {}},
             ),
             auth_methods=[
                 schema.AuthMethodAgent(
@@ -128,9 +133,7 @@ class AcpServer:
             ],
         )
 
-    async def authenticate(
-        self, method_id: str, **_: Any
-    ) -> schema.AuthenticateResponse:
+    async def authenticate(self, method_id: str) -> schema.EmptyResponse:
         """Check again whether a model is set up.
 
         Raises RequestError if no model is set up.
@@ -139,7 +142,7 @@ class AcpServer:
             self._demand_model(
                 await asyncio.to_thread(settings_here, None, **self._chosen)
             )
-        return schema.AuthenticateResponse()
+        return schema.EmptyResponse()
 
     def _demand_model(self, settings: Settings) -> None:
         if is_first_start(settings, os.environ, data_home()):
@@ -148,9 +151,9 @@ class AcpServer:
     # --- sessions ------------------------------------------------------------------------------------------
 
     async def new_session(
-        self, cwd: str, mcp_servers: Sequence[McpServer] | None = None, **_: Any
-    ) -> schema.NewSessionResponse:
-        with _refusing(_INVALID):
+        self, cwd: str, mcp_servers: Sequence[schema.McpServer] | None = None
+    ) -> schema.OpenSessionResponse:
+        with _refusing(INVALID_PARAMS):
             folder = _folder(cwd)
             servers = _configs(mcp_servers or ())
         with _refusing():
@@ -158,7 +161,7 @@ class AcpServer:
                 lambda: self._agent(Session.create(folder), servers)
             )
         self._add(agent, agent.session.id)
-        return schema.NewSessionResponse(
+        return schema.OpenSessionResponse(
             session_id=agent.session.id, **_modes_and_options(agent)
         )
 
@@ -166,44 +169,40 @@ class AcpServer:
         self,
         cwd: str,
         session_id: str,
-        mcp_servers: Sequence[McpServer] | None = None,
-        **_: Any,
-    ) -> schema.LoadSessionResponse:
+        mcp_servers: Sequence[schema.McpServer] | None = None,
+    ) -> schema.OpenSessionResponse:
         options = await self._reopen(
             cwd, session_id, mcp_servers or (), with_messages=True
         )
-        return schema.LoadSessionResponse(**options)
+        return schema.OpenSessionResponse(**options)
 
     async def resume_session(
         self,
         cwd: str,
         session_id: str,
-        mcp_servers: Sequence[McpServer] | None = None,
-        **_: Any,
-    ) -> schema.ResumeSessionResponse:
+        mcp_servers: Sequence[schema.McpServer] | None = None,
+    ) -> schema.OpenSessionResponse:
         options = await self._reopen(
             cwd, session_id, mcp_servers or (), with_messages=False
         )
-        return schema.ResumeSessionResponse(**options)
+        return schema.OpenSessionResponse(**options)
 
-    async def close_session(
-        self, session_id: str, **_: Any
-    ) -> schema.CloseSessionResponse:
+    async def close_session(self, session_id: str) -> schema.EmptyResponse:
         await self._session(session_id).aclose()
         self._open.pop(session_id, None)
-        return schema.CloseSessionResponse()
+        return schema.EmptyResponse()
 
     async def list_sessions(
-        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+        self, cwd: str | None = None, cursor: str | None = None
     ) -> schema.ListSessionsResponse:
         if cursor is not None and not cursor.isdecimal():
-            raise RequestError(_INVALID, INVALID_CURSOR.format(cursor=cursor))
+            raise RequestError(INVALID_PARAMS, INVALID_CURSOR.format(cursor=cursor))
         first = int(cursor or 0)
         with _refusing():
             infos = await asyncio.to_thread(list_sessions, data_home(), cwd)
         readable = [info for info in infos if info.readable]
         sessions = [
-            schema.SessionInfo(
+            schema.ListedSession(
                 session_id=info.id,
                 cwd=cwd or info.meta.cwd,
                 title=info.meta.title or None,
@@ -217,27 +216,27 @@ class AcpServer:
         )
 
     async def prompt(
-        self, session_id: str, prompt: Sequence[Block], **_: Any
+        self, session_id: str, prompt: Sequence[Block]
     ) -> schema.PromptResponse:
         session = self._session(session_id)
-        with _refusing(_INVALID):
+        with _refusing(INVALID_PARAMS):
             return await session.prompt(prompt)
 
-    async def cancel(self, session_id: str, **_: Any) -> None:
+    async def cancel(self, session_id: str) -> None:
         if session_id in self._open:
             self._open[session_id].cancel()
 
     async def set_session_mode(
-        self, session_id: str, mode_id: str, **_: Any
-    ) -> schema.SetSessionModeResponse:
-        with _refusing(_INVALID):
+        self, session_id: str, mode_id: str
+    ) -> schema.EmptyResponse:
+        with _refusing(INVALID_PARAMS):
             await self._session(session_id).set_option("mode", mode_id)
-        return schema.SetSessionModeResponse()
+        return schema.EmptyResponse()
 
     async def set_config_option(
-        self, config_id: str, session_id: str, value: str | bool, **_: Any
+        self, config_id: str, session_id: str, value: str | bool
     ) -> schema.SetSessionConfigOptionResponse:
-        with _refusing(_INVALID):
+        with _refusing(INVALID_PARAMS):
             options = await self._session(session_id).set_option(config_id, value)
         return schema.SetSessionConfigOptionResponse(config_options=options)
 
@@ -253,12 +252,12 @@ class AcpServer:
         self,
         cwd: str,
         session_id: str,
-        servers: Sequence[McpServer],
+        servers: Sequence[schema.McpServer],
         *,
         with_messages: bool,
     ) -> dict[str, Any]:
         """Open a stored session, send it to the client, and return its modes and options."""
-        with _refusing(_INVALID):
+        with _refusing(INVALID_PARAMS):
             folder = _folder(cwd)
             configs = _configs(servers)
         if session_id in self._open:
@@ -308,7 +307,7 @@ def _folder(cwd: str) -> Path:
     return folder
 
 
-def _configs(servers: Sequence[McpServer]) -> list[ServerConfig]:
+def _configs(servers: Sequence[schema.McpServer]) -> list[ServerConfig]:
     """Convert the configurations of the client's tool servers.
 
     Environment variables in them are not expanded, because a project may have configured the servers.
@@ -331,7 +330,7 @@ def _configs(servers: Sequence[McpServer]) -> list[ServerConfig]:
 
 
 @contextmanager
-def _refusing(code: int = FAILED) -> Iterator[None]:
+def _refusing(code: int = INTERNAL_ERROR) -> Iterator[None]:
     """Convert a FoldlineError to an error of the protocol."""
     try:
         yield

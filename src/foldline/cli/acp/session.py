@@ -5,9 +5,6 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from acp import RequestError, helpers, schema
-from acp.interfaces import Client
-
 from foldline.agent import Agent
 from foldline.agent.session.skill_loading import look_around
 from foldline.agent.session.trust_question import ask_trust
@@ -39,13 +36,13 @@ from foldline.protocol.events import Event
 from foldline.protocol.messages import Usage
 from foldline.text.harmless import nothing_hidden_lines
 
+from . import helpers, schema
 from .blocks import Block, prompt_of
+from .connection import INTERNAL_ERROR, ClientConnection, RequestError
 from .feed import UpdateFeed
 from .options import Options, config_options, listed_models, set_option
 from .updates import ClientCall, Content, diffs
 
-FAILED = -32603
-"""JSON-RPC's code for an internal error."""
 _TURNS: Final = ("run_agent", "retry")
 """Types of operations that run a turn."""
 _STOPPED: Final[Mapping[str | None, schema.StopReason]] = {
@@ -70,7 +67,7 @@ class EditorSession:
     """
 
     def __init__(
-        self, agent: Agent, client: Client, id: str, *, has_forms: bool
+        self, agent: Agent, client: ClientConnection, id: str, *, has_forms: bool
     ) -> None:
         self.agent = agent
         self.feed = UpdateFeed(agent, client, id)
@@ -247,7 +244,7 @@ class EditorSession:
             return "max_turn_requests"
         if end.error or self._unsent:
             raise RequestError(
-                FAILED, end.error or f"Not sent: {self.agent.state.unsent}"
+                INTERNAL_ERROR, end.error or f"Not sent: {self.agent.state.unsent}"
             )
         return _STOPPED.get(
             self._answer.stop_reason if self._answer else None, "end_turn"
@@ -328,21 +325,19 @@ class EditorSession:
             schema.EnumOption(const=option.key, title=option_label(question, option))
             for option in _listed(question)
         ]
-        fields: dict[str, Any] = {
+        fields = {
             "answer": schema.ElicitationStringPropertySchema(
-                type="string", title="Answer", one_of=options
+                title="Answer", one_of=options
             ),
             "words": schema.ElicitationStringPropertySchema(
-                type="string", title=option_label(question, typed)
+                title=option_label(question, typed)
             ),
         }
         form = schema.ElicitationSchema(properties=fields)
-        mode = schema.ElicitationFormSessionMode(
-            session_id=self._id, requested_schema=form
+        response = await self._client.create_elicitation(
+            self._id, "\n".join(question_lines(question)), form
         )
-        message = "\n".join(question_lines(question))
-        response = await self._client.create_elicitation(message, mode)
-        if not isinstance(response, schema.AcceptElicitationResponse):
+        if response.action != "accept":
             return _chosen(question, "")
         key, text = (str((response.content or {}).get(name) or "") for name in fields)
         if text.strip():
@@ -387,9 +382,7 @@ def _available(command: ChatCommand) -> schema.AvailableCommand:
     return schema.AvailableCommand(
         name=command.slash,
         description=command.title,
-        input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))
-        if hint
-        else None,
+        input=schema.UnstructuredCommandInput(hint=hint) if hint else None,
     )
 
 
@@ -426,10 +419,10 @@ def _option_kind(operation: operations.Operation) -> schema.PermissionOptionKind
             return "allow_once"
 
 
-def _usage(usage: Usage) -> schema.Usage | None:
+def _usage(usage: Usage) -> schema.TokenUsage | None:
     if not usage.total:
         return None
-    return schema.Usage(
+    return schema.TokenUsage(
         total_tokens=usage.total,
         input_tokens=usage.input,
         output_tokens=usage.output,

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from acp import helpers, schema
-
 from foldline.formats.writers.markdown import fenced
 from foldline.memory.todos import Todo, todo_list
 from foldline.past.compactions import sizes_words
@@ -28,12 +26,10 @@ from foldline.protocol import (
 from foldline.text.harmless import clean
 from foldline.view.projection import Projection
 
-Update = helpers.SessionUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
-Content = (
-    schema.ContentToolCallContent
-    | schema.FileEditToolCallContent
-    | schema.TerminalToolCallContent
-)
+from . import helpers, schema
+
+Update = schema.SessionUpdate
+Content = schema.ToolCallContent
 
 _KINDS: Final[Mapping[schema.ToolKind, str]] = {
     "read": "read ls history_read",
@@ -198,9 +194,7 @@ def plan(todos: Sequence[Todo]) -> schema.AgentPlanUpdate:
     Dropped items are left out.
     """
     return helpers.update_plan(
-        schema.PlanEntry(
-            content=todo.text, priority="medium", status=_todo_status(todo)
-        )
+        schema.PlanEntry(content=todo.text, status=_todo_status(todo))
         for todo in todos
         if todo.is_done or todo.is_open
     )

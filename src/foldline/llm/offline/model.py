@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
 
 from foldline.llm.base import (
     OFFLINE,
@@ -23,7 +24,8 @@ from foldline.memory.clip import clip_line
 from foldline.protocol import AssistantMessage, ImagePart, Usage, text_parts
 from foldline.view.tokens import call_tokens, estimate_tokens, image_tokens
 
-from .reply import Reply, reply_to
+if TYPE_CHECKING:
+    from .reply import Reply
 
 TOO_LONG = (
     "The request is longer than the context window of the offline model: {tokens:,} of {window:,} tokens. "
@@ -87,6 +89,11 @@ class OfflineLLM:
         room = min(
             self.info.window - tokens, request.max_output or MAX_OUTPUT, MAX_OUTPUT
         )
+        from .reply import (  # compiles a grammar, which the first request needs
+            Reply,
+            reply_to,
+        )
+
         reply = reply_to(request, room)
         stop_reason = "tool_calls" if reply.calls else "stop"
         if _output_tokens(reply) > room:
@@ -124,11 +131,11 @@ def _rendered(request: Request) -> str:
     return "\n".join(lines)
 
 
-def _output_tokens(reply: Reply) -> int:
+def _output_tokens(reply: "Reply") -> int:
     return estimate_tokens(reply.text) + sum(map(call_tokens, reply.calls))
 
 
-def chunks_of(reply: Reply) -> Iterator[Chunk]:
+def chunks_of(reply: "Reply") -> Iterator[Chunk]:
     """Split a reply into chunks, as a server would stream it."""
     for word in _WORD.finditer(reply.text):
         yield TextChunk(word[0])

@@ -239,8 +239,10 @@ async def _named(app: "Program", command: str, word: str) -> Sequence[PaletteIte
 
 
 async def _settings(app: "Program") -> Sequence[PaletteItem]:
+    from foldline.agent.settings.descriptions import add_descriptions
     from foldline.agent.settings.schema import KEYS, LABELS
 
+    add_descriptions()
     items = []
     for key, field in KEYS.items():
         sentence = clean_line(

@@ -11,6 +11,7 @@ from textual import on
 from textual.widgets import Input
 
 from foldline.agent.agent import at_rest, retune
+from foldline.agent.settings.descriptions import add_descriptions
 from foldline.agent.settings.edit import change, in_toml, own_values, shown, unset_words
 from foldline.agent.settings.layers import config_file, dotted
 from foldline.agent.settings.schema import ADVANCED, LABELS, allowed, choices_of
@@ -93,6 +94,7 @@ def list_settings(
     Raises:
         FoldlineError: the user's file cannot be read.
     """
+    add_descriptions()
     own = {dotted(names): shown(value) for names, value in own_values(environ).items()}
     choices = {"theme": tuple(themes), "compaction.strategy": tuple(BUILT_IN)}
     values = now.values()
