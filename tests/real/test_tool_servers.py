@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-
 from agent.mcp.conftest import FakeUser, ServerHarness, harness
+
 from foldline.agent import Agent
 from foldline.agent.extensions.mcp import ServerConfig
 from foldline.agent.extensions.mcp.elicitation import DECLINE, SKIP, elicited

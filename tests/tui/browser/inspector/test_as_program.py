@@ -14,9 +14,9 @@ from foldline.history import Session
 from foldline.protocol import SessionHeader
 from foldline.tui.app.inspector_app import INSPECTOR_IS_OPEN, InspectorApp
 from foldline.tui.browser.inspector.follow import FollowingInspector
-from foldline.tui.browser.inspector.keys import EDIT, KEYS
 from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.inspector.screen import InspectorScreen
+from foldline.tui.browser.keys import EDIT, KEYS
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.overlays.help import NOT_NOW, SLASH, HelpScreen
 from foldline.view.budget import Size

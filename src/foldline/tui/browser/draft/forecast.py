@@ -9,7 +9,7 @@ from foldline.frontend.state import ViewWeights
 from foldline.protocol import NEW
 from foldline.text import numbers
 from foldline.tui.blocks.block import Key
-from foldline.tui.browser.preview.state import PreviewState
+from foldline.tui.browser.draft.state import DraftState
 from foldline.tui.look.fates import GONE
 from foldline.view.cut import Cut, cut_at, cut_points
 from foldline.view.items import FateKind, ViewItem, is_preamble, total_tokens
@@ -47,6 +47,11 @@ class ViewForecast:
     def is_gone(self, item: ViewItem) -> bool:
         """Whether the new view no longer contains the item itself."""
         return self.fates[item.key] in GONE
+
+    @property
+    def cut_keys(self) -> frozenset[Key]:
+        """The keys of the items before which the view can be cut."""
+        return frozenset(self.items[point].key for point in self.cut_points)
 
     def size(self, items: Iterable[ViewItem], more: int = 0) -> int:
         """Return the size of items, plus `more` tokens before calibration."""
@@ -107,7 +112,7 @@ class ViewForecast:
         )
 
 
-def forecast_of(state: PreviewState) -> ViewForecast | None:
+def forecast_of(state: DraftState) -> ViewForecast | None:
     """Return the forecast for the proposal or, until there is one, for the plan, if any."""
     if state.projection is None:
         return None
@@ -216,7 +221,7 @@ _LEAST: Final = 0.0005
 """Minimum saving in dollars. Smaller savings are not shown."""
 
 
-def draft_cost(state: PreviewState) -> float | None:
+def draft_cost(state: DraftState) -> float | None:
     """Return the cost of the newest draft in dollars, if known."""
     usage = state.proposal.entry.usage if state.proposal else None
     if usage is None or state.draft_price is None:
@@ -224,7 +229,7 @@ def draft_cost(state: PreviewState) -> float | None:
     return state.draft_price.paid(usage)
 
 
-def draft_words(state: PreviewState, forecast: ViewForecast) -> str:
+def draft_words(state: DraftState, forecast: ViewForecast) -> str:
     """Return the cost of the draft: `draft cost $0.030, 97 % from cache`.
 
     If the price is unknown, return the number of tokens. Before there is a draft, return its maximum cost,
@@ -247,7 +252,7 @@ def draft_words(state: PreviewState, forecast: ViewForecast) -> str:
     return words
 
 
-def saving_words(state: PreviewState, forecast: ViewForecast) -> str:
+def saving_words(state: DraftState, forecast: ViewForecast) -> str:
     """Return the savings of a compaction: `next request $0.014, then −$0.013 each`.
 
     If the price is unknown, return them in tokens. The first request after a compaction reads only its

@@ -7,13 +7,13 @@ import pytest
 from foldline.compaction import plan
 from foldline.llm.models import Price
 from foldline.protocol import Usage
-from foldline.tui.browser.preview.forecast import (
+from foldline.tui.browser.draft.forecast import (
     draft_words,
     forecast_of,
     saving_words,
 )
-from foldline.tui.browser.preview.state import PreviewState
-from foldline.tui.browser.preview.words import NEW_DRAFT_COSTS, draft_foot
+from foldline.tui.browser.draft.state import DraftState
+from foldline.tui.browser.draft.words import NEW_DRAFT_COSTS, draft_foot
 from support.llm import answer
 from support.previews import BUDGET, NOTES, orders, proposal_for
 
@@ -21,9 +21,9 @@ DEAR = Price(input=600, cached=150, write=1, output=2_500)
 """A thousand times what a model costs: sessions of tests are small."""
 
 
-async def shown(usage: Usage, price: Price | None) -> PreviewState:
+async def shown(usage: Usage, price: Price | None) -> DraftState:
     made = await proposal_for(orders(), answer(NOTES, usage=usage))
-    return PreviewState(
+    return DraftState(
         proposal=made, projection=orders().projection(), price=price, draft_price=price
     )
 
@@ -65,7 +65,7 @@ async def test_without_a_price_only_tokens_are_said(price: Price | None) -> None
 def test_what_a_draft_may_cost_is_said_before_it_is_made() -> None:
     projection = orders().projection()
     made = plan(projection, BUDGET, "manual")
-    state = PreviewState(plan=made, projection=projection, price=DEAR, draft_price=DEAR)
+    state = DraftState(plan=made, projection=projection, price=DEAR, draft_price=DEAR)
     forecast = forecast_of(state)
     assert forecast is not None and draft_words(state, forecast).startswith(
         "draft up to $"

@@ -28,7 +28,7 @@ class Drafting:
 
 
 @dataclass(frozen=True, slots=True)
-class PreviewState:
+class DraftState:
     """Everything that the preview shows.
 
     Until there is a proposal, sizes come from the plan.

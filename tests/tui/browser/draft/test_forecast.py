@@ -11,12 +11,12 @@ from foldline.compaction import (
     plan,
 )
 from foldline.tui.blocks.block import Block
+from foldline.tui.browser.draft.forecast import ViewForecast, forecast_of
+from foldline.tui.browser.draft.rows import CUT_KEY, HELD_KEY, ProposedView
+from foldline.tui.browser.draft.state import DraftState
+from foldline.tui.browser.draft.words import draft_head
 from foldline.tui.browser.panels.entry_list import TOOLS_KEY, row_key
 from foldline.tui.browser.panels.entry_rows import ItemRow
-from foldline.tui.browser.preview.forecast import ViewForecast, forecast_of
-from foldline.tui.browser.preview.rows import CUT_KEY, HELD_KEY, cut_gutter, cut_rows
-from foldline.tui.browser.preview.state import PreviewState
-from foldline.tui.browser.preview.words import draft_head
 from foldline.tui.look.styles import Styles
 from support import scenes
 from support.hiding import HidingAllBut
@@ -27,7 +27,7 @@ from support.stories import Story
 
 def seen(**fields: object) -> ViewForecast:
     forecast = forecast_of(
-        PreviewState(**{"projection": orders().projection(), **fields})
+        DraftState(**{"projection": orders().projection(), **fields})
     )
     assert forecast is not None
     return forecast
@@ -37,7 +37,7 @@ def rows_of(
     forecast: ViewForecast, story: Story | None = None, held: str | None = None
 ) -> list[Block]:
     projection = (story or orders()).projection()
-    return cut_rows(forecast, PreviewState(held=held), projection)
+    return ProposedView(forecast, projection, held).rows()
 
 
 def words(forecast: ViewForecast, held: str | None = None) -> list[str]:
@@ -138,7 +138,9 @@ async def test_the_gutter_shows_state_pin_cut_point_and_number() -> None:
     rows = {row.key: row for row in rows_of(forecast)}
 
     def gutter(index: int) -> str:
-        spans = cut_gutter(forecast, rows[row_key(index)], 10)
+        key = row_key(index)
+        view = ProposedView(forecast, orders().projection(), None)
+        spans = view.gutter(rows[key], key, 0, 10)
         return "".join(text for text, _ in spans)
 
     assert [gutter(2), gutter(5), gutter(14)] == [
@@ -193,7 +195,7 @@ async def test_before_there_is_a_draft_the_plan_is_shown() -> None:
 
 
 def test_nothing_planned_is_nothing_to_show() -> None:
-    assert forecast_of(PreviewState()) is None
+    assert forecast_of(DraftState()) is None
 
 
 async def test_the_held_prompt_is_the_last_row() -> None:
@@ -204,7 +206,7 @@ async def test_the_held_prompt_is_the_last_row() -> None:
 
 
 def head(made: Proposal) -> str:
-    spans = draft_head(PreviewState(proposal=made), seen(proposal=made), 0.0)
+    spans = draft_head(DraftState(proposal=made), seen(proposal=made), 0.0)
     return "".join(text for text, _ in spans)
 
 

@@ -11,16 +11,13 @@ from foldline.compaction import Proposal, plan
 from foldline.compaction.proposal import REJECTED
 from foldline.compaction.rewrite import NOT_SMALLER
 from foldline.compaction.summary_text import ledger_of
-from foldline.frontend.keymap import hint_words
 from foldline.protocol.operations import (
     ApplyProposal,
     DiscardProposal,
     RedraftProposal,
     ReviseProposal,
 )
-from foldline.tui.browser.preview.draft import NO_SUMMARY
-from foldline.tui.browser.preview.keys import KEYS, KeyState
-from foldline.tui.browser.preview.panels import (
+from foldline.tui.browser.draft.mode import (
     CANNOT_PIN,
     DISCARD,
     DRAFT_ENDED,
@@ -32,27 +29,27 @@ from foldline.tui.browser.preview.panels import (
     TEXT_AND_DRAFT,
     TEXT_NOT_USED,
     UPDATING,
-    WRITING,
 )
-from foldline.tui.browser.preview.rows import IN_FOCUS_STALE
-from foldline.tui.browser.preview.screen import ONLY_FROM_CHAT
-from foldline.tui.browser.preview.state import Drafting, PreviewState
-from foldline.tui.browser.preview.words import CANNOT_EDIT, ENTER_CUTS_AT, PINS
-from foldline.tui.keys.bindings import bindings
+from foldline.tui.browser.draft.panel import NO_SUMMARY
+from foldline.tui.browser.draft.rows import IN_FOCUS_STALE
+from foldline.tui.browser.draft.state import Drafting, DraftState
+from foldline.tui.browser.draft.words import CANNOT_EDIT, ENTER_CUTS_AT, PINS, WRITING
+from foldline.tui.browser.keys import KEYS, KeyState, hints
+from foldline.tui.browser.panels.entry_list import row_key
 from foldline.tui.keys.typed_ahead import TOO_SOON
-from foldline.tui.messages import CancelRequested, EntryWanted
+from foldline.tui.messages import CancelRequested
 from foldline.tui.overlays.help import HelpScreen
 from support.chat_app import screen_text
 from support.hiding import HidingAllBut
 from support.previews import BUDGET, NOTES, PreviewApp, orders, proposal_for
 
-WIDE, SMALL = (120, 36), (80, 24)
+WIDE, TALL, SMALL = (120, 36), (120, 40), (80, 24)
 HELD = "Now the same for POST /orders/{id}/cancel"
 
 
-async def state(**changes: object) -> PreviewState:
+async def state(**changes: object) -> DraftState:
     story = orders()
-    shown = PreviewState(
+    shown = DraftState(
         reason="threshold",
         proposal=await proposal_for(story),
         projection=story.projection(),
@@ -65,7 +62,7 @@ async def state(**changes: object) -> PreviewState:
 
 @asynccontextmanager
 async def running(
-    shown: PreviewState | None = None,
+    shown: DraftState | None = None,
     size: tuple[int, int] = WIDE,
     *,
     revises: bool = True,
@@ -85,7 +82,7 @@ def status(app: PreviewApp) -> str:
 
 
 def shown(app: PreviewApp) -> Proposal:
-    made = app.preview.state.proposal
+    made = app.state.proposal
     assert made is not None
     return made
 
@@ -181,7 +178,7 @@ async def test_what_was_pinned_before_is_not_unpinned_here() -> None:
 async def test_a_compaction_without_a_cut_has_none_to_move() -> None:
     story = orders()
     made = await proposal_for(story, strategy=HidingAllBut(keep=1), reason="manual")
-    async with running(PreviewState(proposal=made, projection=story.projection())) as (
+    async with running(DraftState(proposal=made, projection=story.projection())) as (
         app,
         pilot,
     ):
@@ -196,17 +193,36 @@ async def test_a_compaction_that_writes_no_text_says_so_also_where_nothing_was_s
 ):
     story = orders()
     made = await proposal_for(story, strategy=HidingAllBut(keep=1), reason="manual")
-    async with running(PreviewState(projection=story.projection())) as (app, pilot):
+    async with running(DraftState(projection=story.projection())) as (app, pilot):
         await pilot.pause()
         app.show(proposal=made)
         await pilot.pause()
         assert NO_SUMMARY[:40] in text(app) and "R new draft" not in text(app)
 
 
-async def test_a_key_of_the_chat_says_where_it_works() -> None:
+async def test_f2_shows_the_entries_and_f3_the_same_draft_again() -> None:
     async with running() as (app, pilot):
+        before = text(app)
         await pilot.press("f2")
-        assert status(app) == ONLY_FROM_CHAT.format(screen="Inspector", key="Esc")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "1 History" in text(app) and "1 Cut" not in text(app)
+        await pilot.press("f3")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert text(app) == before
+
+
+async def test_f4_lists_the_view_by_size_and_f3_goes_back_to_the_draft() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("f4")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "1 Use" in text(app) and "1 Cut" not in text(app)
+        await pilot.press("f3")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "─◆ cut 13 ·" in text(app)
 
 
 # --- the audit ----------------------------------------------------------------------------------------
@@ -240,7 +256,7 @@ async def test_pins_that_leave_nothing_smaller_are_refused() -> None:
 
 async def test_f_adds_to_the_focus_and_the_row_says_that_r_drafts_it() -> None:
     async with running(await state(focus="money")) as (app, pilot):
-        await pilot.press("3", "end", "f")
+        await pilot.press("3", "end", "F")
         event = app.posted[-1]
         assert isinstance(event, ReviseProposal)
         assert event.focus == "money; OrderReplayed"
@@ -248,12 +264,19 @@ async def test_f_adds_to_the_focus_and_the_row_says_that_r_drafts_it() -> None:
         assert IN_FOCUS_STALE.format(key="R") in text(app) and "stale" in text(app)
 
 
-async def test_o_opens_the_entry_under_the_cursor() -> None:
+async def test_o_shows_the_entry_in_history_and_esc_returns_to_the_draft() -> None:
     async with running() as (app, pilot):
-        await pilot.press("o", "3", "o")
-        assert [
-            event.index for event in app.posted if isinstance(event, EntryWanted)
-        ] == [13, 11]
+        for keys, index in (("o", 13), ("3o", 11)):
+            await pilot.press(*keys)
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+            assert not app.panels.in_draft
+            assert app.panels.history.view.cursor == row_key(index)
+            assert "Esc back to the draft" in text(app)
+            await pilot.press("escape")
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+            assert "─◆ cut 13 ·" in text(app)
 
 
 async def test_a_fact_shows_its_turn_in_the_cut_and_a_turn_its_fact() -> None:
@@ -322,14 +345,14 @@ async def test_the_draft_goes_to_the_readers_own_editor_and_comes_back(
         assert isinstance(taken, ReviseProposal) and taken.notes.endswith(
             "one more line"
         )
-        assert "\x1b" not in taken.notes and not app.preview.panels.draft.editor.display
+        assert "\x1b" not in taken.notes and not app.panels.draft.panel.editor.display
         assert "edited" in text(app)
 
 
 async def test_leaving_the_text_as_it_was_asks_for_nothing() -> None:
     async with running() as (app, pilot):
         await pilot.press("e", "escape", "e", "ctrl+s", "e", "tab")
-        assert app.posted == [] and not app.preview.panels.draft.editor.display
+        assert app.posted == [] and not app.panels.draft.panel.editor.display
 
 
 async def test_a_text_that_is_not_taken_is_kept_for_the_next_try() -> None:
@@ -339,11 +362,11 @@ async def test_a_text_that_is_not_taken_is_kept_for_the_next_try() -> None:
         await pilot.pause()
         assert "not smaller" in status(app)
         await pilot.press("ctrl+s")
-        not_used = TEXT_NOT_USED.format(edit="e", redraft="R", discard="x")
+        not_used = TEXT_NOT_USED.format(edit="e", redraft="R", discard="X")
         assert status(app).startswith(not_used)
         assert not isinstance(app.posted[-1], ApplyProposal)
         await pilot.press("e")
-        assert app.preview.panels.draft.editor.text.startswith("hi## Goal")
+        assert app.panels.draft.panel.editor.text.startswith("hi## Goal")
 
 
 async def test_the_same_failure_twice_is_said_twice_and_blocks_nothing() -> None:
@@ -362,11 +385,11 @@ async def test_d_shows_what_the_draft_changes_in_the_earlier_summary() -> None:
 
     story = shop_api()
     made = await proposal_for(story)
-    async with running(PreviewState(proposal=made, projection=story.projection())) as (
+    async with running(DraftState(proposal=made, projection=story.projection())) as (
         app,
         pilot,
     ):
-        assert "d changes" in text(app)
+        assert "d compare" in text(app)
         await pilot.press("d")
         await pilot.pause()
         assert "− POST /orders and cancel idempotent per customer" in text(app)
@@ -390,11 +413,9 @@ async def test_a_line_of_the_ledger_is_pinned_unpinned_dropped_and_opened_under_
         assert f"{made.audit.in_ledger} in the ledger" in text(app) or size == SMALL
         await pilot.press("2", "end", "up")
         await pilot.pause()
-        draft = app.preview.panels.draft
+        draft = app.panels.draft.panel
         line = draft.ledger_line
         assert line is not None and "keeps it in later compactions" in status(app)
-        await pilot.press("o")
-        assert app.posted[-1].index == line.entry
         for pinned in (True, False):
             await pilot.press("p")
             await pilot.pause()
@@ -413,11 +434,11 @@ async def test_a_draft_without_a_ledger_has_no_keys_for_one() -> None:
         assert app.posted == [] and "ledger" not in text(app)
 
 
-async def drafting(words: str = "") -> PreviewState:
+async def drafting(words: str = "") -> DraftState:
     story = orders()
     projection = story.projection()
     planned = plan(projection, BUDGET, "threshold")
-    return PreviewState(
+    return DraftState(
         plan=planned, projection=projection, drafting=Drafting(88.0, words), held=HELD
     )
 
@@ -435,7 +456,7 @@ async def test_a_draft_streams_in_below_its_plan() -> None:
 
 async def test_a_draft_that_grows_draws_only_its_last_line_again() -> None:
     async with running(await drafting()) as (app, pilot):
-        view = app.preview.panels.draft.view
+        view = app.panels.draft.panel.view
         app.show(drafting=Drafting(88.0, "\n".join(f"- line {n}" for n in range(15))))
         await pilot.pause()
         before = view.rendered
@@ -461,7 +482,7 @@ async def test_the_finished_draft_takes_the_place_of_the_streamed_one() -> None:
 
 async def test_esc_cancels_a_draft_and_nothing_else_is_decided_meanwhile() -> None:
     async with running(await drafting()) as (app, pilot):
-        await pilot.press("ctrl+s", "x", "x", "R", "+", "enter", "e", "p")
+        await pilot.press("ctrl+s", "X", "X", "R", "+", "enter", "e", "p")
         assert app.posted == []
         await pilot.press("escape")
         assert [type(event) for event in app.posted] == [CancelRequested]
@@ -542,17 +563,17 @@ async def test_only_enter_throws_away_and_not_one_that_was_typed_ahead(
 ) -> None:
     async with running() as (app, pilot):
         question = DISCARD.format(what=ONLY_DRAFT)
-        await pilot.press(panel, "x")
+        await pilot.press(panel, "X")
         assert question in status(app)
         await pilot.press("enter")
         assert TOO_SOON in status(app)
-        await pilot.press("x", *"tra line")
+        await pilot.press("X", *"tra line")
         app.clock.now += 1.1
         await pilot.press("enter")
         assert question not in status(app)
-        await pilot.press("x", "escape")
+        await pilot.press("X", "escape")
         assert not [event for event in app.posted if isinstance(event, DiscardProposal)]
-        await pilot.press("x")
+        await pilot.press("X")
         app.clock.now += 1.1
         await pilot.press("enter")
         assert isinstance(app.posted[-1], DiscardProposal)
@@ -561,7 +582,7 @@ async def test_only_enter_throws_away_and_not_one_that_was_typed_ahead(
 async def test_throwing_away_names_a_text_of_the_readers_own() -> None:
     made = (await proposal_for(orders())).revised(notes="mine")
     async with running(await state(proposal=made)) as (app, pilot):
-        await pilot.press("x")
+        await pilot.press("X")
         assert DISCARD.format(what=TEXT_AND_DRAFT) in status(app)
 
 
@@ -629,12 +650,12 @@ async def test_at_any_size_the_panel_with_the_focus_is_there_and_status_and_hint
 
 
 async def test_a_terminal_that_grows_again_shows_all_rows_again() -> None:
-    async with running() as (app, pilot):
+    async with running(size=TALL) as (app, pilot):
         await pilot.press("end")
         await pilot.resize_terminal(50, 12)
         await pilot.pause()
         assert "You are careful." not in text(app)
-        await pilot.resize_terminal(*WIDE)
+        await pilot.resize_terminal(*TALL)
         await pilot.pause()
         assert "You are careful." in text(app)
 
@@ -662,7 +683,7 @@ async def test_a_terminal_that_is_too_small_says_so() -> None:
 
 
 async def test_a_prompt_that_comes_to_be_held_moves_nothing_above_it() -> None:
-    async with running(await state(held=None)) as (app, pilot):
+    async with running(await state(held=None), TALL) as (app, pilot):
         before = screen_text(app)
         app.show(held=HELD)
         await pilot.pause()
@@ -691,24 +712,16 @@ def test_no_key_means_two_things() -> None:
     assert len(keys) == len(set(keys))
 
 
-def test_every_key_of_its_own_has_an_action() -> None:
-    panels = PreviewApp(PreviewState()).preview.panels
-    own = {key.id for key in KEYS if not key.own}
-    shared = {"search", "help", "close"}
-    places = {
-        key.id
-        for key in KEYS
-        if key.id.startswith(("older", "newer", "next", "previous", "panel"))
-    }
-    assert own == {*panels._actions, *places, *shared}
-    assert {binding.action for binding in bindings(KEYS, "preview")} == {
-        f"preview('{each}')" for each in own
-    }
+def test_every_key_of_a_draft_has_an_action() -> None:
+    panels = PreviewApp(DraftState()).panels
+    own = {key.id for key in KEYS if key.group == "Draft"}
+    assert own < {*panels.draft.actions}
 
 
 @pytest.mark.parametrize("panel", [0, 1, 2])
 def test_hints_offer_only_what_works(panel: int) -> None:
     facts = KeyState(
+        in_draft=True,
         panel=panel,
         decides=True,
         is_stale=True,
@@ -716,9 +729,9 @@ def test_hints_offer_only_what_works(panel: int) -> None:
         on_row=True,
         is_editable=True,
     )
-    words = [word for _, word in hint_words(KEYS, facts)]
+    words = [word for _, word in hints(facts)]
     assert "apply" not in words and ("add to focus" in words) == (panel == 2)
-    drafting = [word for _, word in hint_words(KEYS, replace(facts, decides=False))]
+    drafting = [word for _, word in hints(replace(facts, decides=False))]
     assert drafting == ["panel", "search", "keys", "close"]
 
 
@@ -726,9 +739,7 @@ async def test_help_lists_every_key() -> None:
     async with running() as (app, pilot):
         await pilot.press("?")
         await pilot.pause()
-        assert isinstance(app.screen, HelpScreen) and "Help · Compact preview" in text(
-            app
-        )
+        assert isinstance(app.screen, HelpScreen) and "Help · Inspector" in text(app)
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.preview

@@ -1,6 +1,6 @@
 """The rows of the Cut panel (the items of the view) and of the Audit panel (the lost facts)."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,17 +10,16 @@ from foldline.text import numbers
 from foldline.text.harmless import clean_line
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.plain import RowBlock, RowColumn, RuleBlock, TextBlock
+from foldline.tui.browser.draft.forecast import ViewForecast
+from foldline.tui.browser.keys import key_name
 from foldline.tui.browser.panels.entry_list import row_key
 from foldline.tui.browser.panels.entry_rows import (
     ItemRow,
     RowSource,
-    row_gutter,
     view_rows,
     weighed_row,
 )
-from foldline.tui.browser.preview.forecast import ViewForecast
-from foldline.tui.browser.preview.keys import named
-from foldline.tui.browser.preview.state import PreviewState
+from foldline.tui.browser.panels.gutters import row_gutter
 from foldline.tui.look.cells import Spans, cut_right
 from foldline.tui.look.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.view.budget import Size
@@ -41,49 +40,59 @@ NOT_PINNABLE: Final = "only in an earlier summary"
 # --- The view ---------------------------------------------------------------------------------------------
 
 
-def cut_rows(
-    forecast: ViewForecast, state: PreviewState, projection: Projection
-) -> list[Block]:
-    """Return the rows of the tool schemas, the items with the cut between them, and the held prompt."""
-    source = RowSource(projection, state.cwd)
-    rows = view_rows(projection, forecast.overhead, items=())
-    for position, item in enumerate(forecast.items):
-        if position == forecast.cut:
-            rows.append(_cut_row(forecast, item.index))
-        rows.append(ItemRow(row_key(*item.key), source, item))
-    if state.held is not None:
-        weight = Size(prompt_weight(projection, state.held), estimated=True)
-        words = ((first_words(state.held), "text"),)
-        rows.append(weighed_row(HELD_KEY, (("held    ", "muted"),), words, weight))
-    return rows
+@dataclass(frozen=True, slots=True)
+class ProposedView:
+    """The current view, and what a proposed compaction does to each of its items."""
 
+    forecast: ViewForecast
+    projection: Projection
+    held: str | None
+    """The prompt to be sent after the compaction, if any."""
+    cwd: str = ""
 
-def _cut_row(forecast: ViewForecast, index: int) -> Block:
-    """Return the row of the cut: `─◆ cut 352 · 82.9k compacted above, 16.2k kept below ───`."""
-    label = CUT_LABEL.format(
-        index=index,
-        compacted=numbers.tokens(forecast.compacted),
-        kept=numbers.tokens(forecast.weights(after=True).verbatim),
-    )
-    return RuleBlock(CUT_KEY, label, "accent", lead="─◆", stop=False)
+    def rows(self, opened: Container[Key] = ()) -> list[Block]:
+        """Return the rows of the tool schemas, the items with the cut between them, and the held prompt."""
+        source = RowSource(self.projection, self.cwd)
+        rows = view_rows(self.projection, self.forecast.overhead, items=())
+        for position, item in enumerate(self.forecast.items):
+            if position == self.forecast.cut:
+                rows.append(self._cut_row(item.index))
+            rows.append(ItemRow(row_key(*item.key), source, item))
+        if self.held is not None:
+            weight = Size(prompt_weight(self.projection, self.held), estimated=True)
+            words = ((first_words(self.held), "text"),)
+            rows.append(weighed_row(HELD_KEY, (("held    ", "muted"),), words, weight))
+        return rows
 
+    def _cut_row(self, index: int) -> Block:
+        """Return the row of the cut: `─◆ cut 352 · 82.9k compacted above, 16.2k kept below ───`."""
+        label = CUT_LABEL.format(
+            index=index,
+            compacted=numbers.tokens(self.forecast.compacted),
+            kept=numbers.tokens(self.forecast.weights(after=True).verbatim),
+        )
+        return RuleBlock(CUT_KEY, label, "accent", lead="─◆", stop=False)
 
-def cut_gutter(forecast: ViewForecast, block: Block | None, width: int) -> Spans:
-    """Return the gutter of a row: new state, pin, `├` at a cut point, and entry number."""
-    if block is None or block.key == CUT_KEY:
-        return ()
-    if not isinstance(block, ItemRow):
-        return (("  ", ""), GUTTER_SIGNS["whole"])
-    item = block.item
-    fate = forecast.fates[item.key]
-    signs = (letter(fate), gutter_sign(fate))
-    if item.written and not forecast.is_gone(item):
-        signs = ((" ", ""), GUTTER_SIGNS["name"])
-    pin = ("*", "accent") if item.index in forecast.pins else (" ", "")
-    *others, (number, style) = row_gutter(signs, pin, item.index, width)
-    points = [forecast.items[point] for point in forecast.cut_points]
-    mark = "├" if item in points else number[0]
-    return (*others, (mark, "accent"), (number[1:], style))
+    def is_gone(self, block: Block | None) -> bool:
+        """Whether a row is that of an item that the new view no longer contains."""
+        return isinstance(block, ItemRow) and self.forecast.is_gone(block.item)
+
+    def gutter(self, block: Block | None, key: Key, line: int, width: int) -> Spans:
+        """Return the gutter of a row: new state, pin, `├` at a cut point, and entry number."""
+        if block is None or key == CUT_KEY:
+            return ()
+        if not isinstance(block, ItemRow):
+            return (("  ", ""), GUTTER_SIGNS["whole"])
+        forecast = self.forecast
+        item = block.item
+        fate = forecast.fates[item.key]
+        signs = (letter(fate), gutter_sign(fate))
+        if item.written and not forecast.is_gone(item):
+            signs = ((" ", ""), GUTTER_SIGNS["name"])
+        pin = ("*", "accent") if item.index in forecast.pins else (" ", "")
+        *others, (number, style) = row_gutter(signs, pin, item.index, width)
+        mark = "├" if item.key in forecast.cut_keys else number[0]
+        return (*others, (mark, "accent"), (number[1:], style))
 
 
 # --- The lost facts ---------------------------------------------------------------------------------------
@@ -118,7 +127,7 @@ class LostFact:
     def effect(self, *, is_stale: bool) -> str:
         """Return the cost of pinning the fact, or the reason why Enter does not pin it."""
         if self.in_focus and is_stale:
-            return IN_FOCUS_STALE.format(key=named("redraft"))
+            return IN_FOCUS_STALE.format(key=key_name("redraft"))
         if self.in_focus:
             return IN_FOCUS_LOST
         if not self.group:

@@ -27,10 +27,10 @@ from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.diff import DiffBlock, lines_of_diff
 from foldline.tui.blocks.plain import RuleBlock, TextBlock
+from foldline.tui.browser.draft.state import DraftState
 from foldline.tui.browser.panels.bodies import LedgerBlock, ledger_blocks
 from foldline.tui.browser.panels.entry_list import EntryList
 from foldline.tui.browser.panels.frame import Panel
-from foldline.tui.browser.preview.state import PreviewState
 from foldline.tui.look.fields import Editor
 
 NOTES: Final = 0
@@ -163,7 +163,7 @@ class DraftPanel(Panel):
         """Whether later compactions keep a ledger line."""
         return line.id in self._pinned
 
-    def show(self, state: PreviewState) -> None:
+    def show(self, state: DraftState) -> None:
         """Show the draft, unless it is already shown."""
         text = None if state.drafting is None else state.drafting.text
         shown = (text, state.proposal, self.shows_difference)

@@ -7,18 +7,19 @@ from foldline.frontend.state import ContextUse, reason_words, rung_words
 from foldline.memory.ledger_lines import LedgerLine
 from foldline.text import numbers
 from foldline.text.harmless import clean_line
-from foldline.tui.browser.panels.edit_hints import change_words, entries_words
-from foldline.tui.browser.preview.forecast import (
+from foldline.tui.browser.draft.forecast import (
     ViewForecast,
     draft_cost,
     draft_words,
     saving_words,
 )
-from foldline.tui.browser.preview.keys import named
-from foldline.tui.browser.preview.rows import LostFact
-from foldline.tui.browser.preview.state import PreviewState
+from foldline.tui.browser.draft.rows import LostFact
+from foldline.tui.browser.draft.state import Drafting, DraftState
+from foldline.tui.browser.keys import key_name
+from foldline.tui.browser.panels.edit_hints import change_words, entries_words
 from foldline.tui.look.cells import RowPiece, Span, Spans, piece, row
 from foldline.tui.look.meter import bar_spans
+from foldline.tui.look.status import retry_pieces
 from foldline.view.items import ViewItem
 
 WAITING: Final = "waiting for you"
@@ -42,7 +43,7 @@ LEDGER_KEYS: Final = "From entry {entry}. {pin} {change}, {drop} drops it."
 # --- the head of the screen ---------------------------------------------------------------------------
 
 
-def header_row(title: str, state: PreviewState, width: int) -> list[Span]:
+def header_row(title: str, state: DraftState, width: int) -> list[Span]:
     """Return the header: ` shop-api ▸ Orders ▸ Compact preview   threshold · waiting for you   Summary `."""
     place = clean_line(title)
     where = [
@@ -67,7 +68,7 @@ def header_row(title: str, state: PreviewState, width: int) -> list[Span]:
 
 
 def bar_rows(
-    state: PreviewState, forecast: ViewForecast | None, width: int
+    state: DraftState, forecast: ViewForecast | None, width: int
 ) -> list[list[Span]]:
     """Return the bars for the window now and after the compaction.
 
@@ -106,7 +107,7 @@ def _bar(name: str, use: ContextUse, size: str, remark: str, width: int) -> list
 # --- frames -------------------------------------------------------------------------------------------
 
 
-def stale_cut(state: PreviewState, forecast: ViewForecast | None) -> int | None:
+def stale_cut(state: DraftState, forecast: ViewForecast | None) -> int | None:
     """Return the cut for which the draft was made, if the cut has been moved since then."""
     proposal = state.proposal
     if proposal is None or proposal.drafted_for is None or forecast is None:
@@ -119,7 +120,7 @@ def stale_cut(state: PreviewState, forecast: ViewForecast | None) -> int | None:
 
 
 def draft_head(
-    state: PreviewState, forecast: ViewForecast | None, now: float
+    state: DraftState, forecast: ViewForecast | None, now: float
 ) -> tuple[Span, ...]:
     """Return the Draft panel's remark: `drafting 0:12`, or size and state: `4.6k · current`."""
     drafting = state.drafting
@@ -134,11 +135,13 @@ def draft_head(
     if state.proposal.state != "stale":
         return size, (state.proposal.state, "live")
     cut = stale_cut(state, forecast)
-    why = f"{named('redraft')} drafts again" if cut is None else f"made for cut {cut}"
+    why = (
+        f"{key_name('redraft')} drafts again" if cut is None else f"made for cut {cut}"
+    )
     return size, (f"stale: {why}", "alert")
 
 
-def draft_foot(state: PreviewState) -> str:
+def draft_foot(state: DraftState) -> str:
     """Return the Draft panel's remark about changes: their cost, or that the text cannot be edited."""
     if state.proposal is None or state.drafting is not None:
         return ""
@@ -148,7 +151,7 @@ def draft_foot(state: PreviewState) -> str:
     return "" if cost is None else NEW_DRAFT_COSTS.format(price=numbers.price(cost))
 
 
-def audit_head(state: PreviewState) -> str:
+def audit_head(state: DraftState) -> str:
     """Return the Audit panel's remark: `6 of 214 facts lost`."""
     if state.proposal is None:
         return "after the draft"
@@ -157,6 +160,19 @@ def audit_head(state: PreviewState) -> str:
     if audit.in_ledger:
         count += f" · {IN_LEDGER.format(count=audit.in_ledger)}"
     return count
+
+
+WRITING: Final = (
+    "The model is writing, {elapsed}. Nothing changes until you apply the draft."
+)
+
+
+def writing_words(drafting: Drafting, now: float) -> str | list[RowPiece]:
+    """Return the status of a draft that is being written, or that waits for a retry."""
+    retry = drafting.retry_at(now)
+    if retry is not None:
+        return retry_pieces(retry, now)
+    return WRITING.format(elapsed=numbers.elapsed(now - drafting.since))
 
 
 # --- the effects of Enter and p ------------------------------------------------------------------------
@@ -187,12 +203,12 @@ def _about_cut(forecast: ViewForecast, position: int) -> str:
     if point is None:
         return NO_CUT_POINT
     if point == forecast.cut:
-        return CUT_IS_HERE.format(key=named("keep-more"))
+        return CUT_IS_HERE.format(key=key_name("keep-more"))
     return ENTER_CUTS_AT.format(
         index=forecast.items[point].index,
         before=numbers.tokens(forecast.compacted),
         after=numbers.tokens(forecast.compacted_at(point)),
-        key=named("redraft"),
+        key=key_name("redraft"),
     )
 
 
@@ -200,7 +216,7 @@ def about_pin(forecast: ViewForecast, group: tuple[int, ...]) -> str:
     """Return the effect of pinning a tool group or a single entry: `p pins 9: +1.0k → 13.3k.`"""
     cost = forecast.cost_of_pinning(group)
     return PINS.format(
-        key=named("pin"),
+        key=key_name("pin"),
         what=entries_words(group),
         change=change_words(cost),
         size=numbers.tokens(forecast.after + cost),
@@ -212,7 +228,7 @@ def about_fact(forecast: ViewForecast, fact: LostFact | None) -> str:
     if fact is None:
         return ""
     if not fact.group:
-        return ONLY_IN_SUMMARY.format(key=named("focus"))
+        return ONLY_IN_SUMMARY.format(key=key_name("focus"))
     return about_pin(forecast, fact.group)
 
 
@@ -220,5 +236,5 @@ def about_line(line: LedgerLine, *, pinned: bool) -> str:
     """Describe what each key does to a ledger line."""
     change = "unpins it" if pinned else "keeps it in later compactions"
     return LEDGER_KEYS.format(
-        entry=line.entry, pin=named("pin"), change=change, drop=named("drop")
+        entry=line.entry, pin=key_name("pin"), change=change, drop=key_name("drop")
     )

@@ -1,54 +1,46 @@
-"""The Cut, Draft and Audit panels as one widget, and the operations that their keys request."""
+"""The draft as a mode of the browser: the Draft and Audit panels, and the edits that the user requests.
+
+The Cut panel is the LLM view with the rows of a `ProposedView`.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from textual import on
-from textual.app import ComposeResult
-from textual.geometry import Size
-
 from foldline.frontend.keymap import key_of
 from foldline.protocol import operations
-from foldline.protocol.operations import LedgerChange, Operation, ReviseProposal
-from foldline.text import numbers
+from foldline.protocol.operations import LedgerChange, Operation
 from foldline.text.harmless import clean, clean_line
-from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.view import BlockView
-from foldline.tui.browser.panels import app_actions, entry_rows
-from foldline.tui.browser.panels.entry_list import EntryList, row_key
-from foldline.tui.browser.panels.entry_rows import ItemRow, gutter_width
-from foldline.tui.browser.panels.frame import Panel
-from foldline.tui.browser.panels.workbench import Workbench
-from foldline.tui.browser.preview import words
-from foldline.tui.browser.preview.draft import DraftPanel, earlier_notes
-from foldline.tui.browser.preview.forecast import ViewForecast
-from foldline.tui.browser.preview.keys import AUDIT, CUT, DRAFT, KEYS, KeyState, named
-from foldline.tui.browser.preview.rows import (
+from foldline.tui.browser.draft import words
+from foldline.tui.browser.draft.edits import PendingEdits
+from foldline.tui.browser.draft.forecast import ViewForecast, forecast_of
+from foldline.tui.browser.draft.panel import DraftPanel, earlier_notes
+from foldline.tui.browser.draft.rows import (
     CUT_KEY,
     LostFact,
-    cut_gutter,
-    cut_rows,
+    ProposedView,
     empty_block,
     fact_blocks,
     facts_of,
 )
-from foldline.tui.browser.preview.state import Drafting, PreviewState
-from foldline.tui.keys.bindings import bindings
+from foldline.tui.browser.draft.state import DraftState
+from foldline.tui.browser.keys import AUDIT, CUT, DRAFT, KEYS, KeyState, key_name
+from foldline.tui.browser.panels import app_actions
+from foldline.tui.browser.panels.entry_list import EntryList, row_key
+from foldline.tui.browser.panels.entry_rows import ItemRow
+from foldline.tui.browser.panels.frame import Panel
+from foldline.tui.browser.panels.workbench import Workbench
 from foldline.tui.keys.typed_ahead import DEAF_SECONDS, TOO_SOON
-from foldline.tui.look.cells import RowPiece, Span, Spans, piece, row
-from foldline.tui.look.status import retry_pieces
-from foldline.tui.messages import CancelRequested, EntryWanted
+from foldline.tui.look.cells import RowPiece, Span, piece, row
+from foldline.tui.messages import CancelRequested, OperationWanted
 from foldline.view.items import ViewItem, is_preamble
 
 KEEP_TEXT: Final = "Keep this text unchanged, and add only what is missing."
 """Suggested guidance for a new draft of a text that the user has edited."""
-WIDE: Final = 120
+WIDE: Final = 110
 """Minimum width, in columns, at which Cut and Draft are shown side by side."""
-TALL: Final = 36
+TALL: Final = 35
 """Minimum height, in rows, at which Audit is shown below Cut and Draft."""
-_ABOVE: Final = 3
-"""Number of rows above the panels, for the header and the bars."""
 GUIDANCE_PROMPT: Final = "what should the new draft do better? (optional)"
 NOT_YET: Final = "not applied yet"
 UPDATING: Final = "updating …"
@@ -62,9 +54,6 @@ DRAFT_ENDED: Final = (
     "There is no draft. Press Esc to return, then use /preview to start one."
 )
 DRAFT_WAITS: Final = "The draft starts when the current work has finished."
-WRITING: Final = (
-    "The model is writing, {elapsed}. Nothing changes until you apply the draft."
-)
 AFTER_DRAFT: Final = "Available once the draft has been written."
 FIRST_CUT_POINT: Final = "No more can be kept: this is the first cut point."
 LAST_CUT_POINT: Final = "No less can be kept: this is the last cut point."
@@ -86,67 +75,58 @@ TEXT_AND_DRAFT: Final = "your text and the draft"
 CANNOT_PIN: Final = (
     "Messages and tool calls can be pinned here, and unpinned in the Inspector."
 )
-_NO_EDITS: Final = ReviseProposal(proposal="")
 _LEAVING: Final = ("close", "apply", "next-panel", "previous-panel")
 """Commands whose keys close the editor and keep the text."""
 
 
-class PreviewPanels(Workbench):
-    """The three panels. Their owner calls `show` after each change."""
+class DraftMode:
+    """The draft that the browser shows.
 
-    KEYS = KEYS
-    BINDINGS = bindings(KEYS, "preview")
-    KEPT_HINT = "panel"
+    The owner calls `show` after each change.
+    """
 
     def __init__(
-        self, ask: Callable[[Operation], None], clock: Callable[[], float]
+        self,
+        browser: Workbench,
+        cut: EntryList,
+        show_rows: Callable[[ProposedView], None],
+        clock: Callable[[], float],
     ) -> None:
-        self.draft = DraftPanel(self._editor_key)
-        self._gutter_width = gutter_width(0)
-        self._cut = EntryList(
-            id="cut",
-            gutter=self._gutter,
-            gutter_width=self._gutter_width,
-            faded=self._faded,
-        )
-        self._audit = EntryList(id="audit")
-        super().__init__(
-            Panel(self._cut, title="1 Cut"),
-            self.draft,
-            Panel(self._audit, title="3 Audit: lost facts"),
-        )
-        self._ask = ask
+        """Create the panels.
+
+        Args:
+            cut: the list that shows the rows of the proposed view.
+            show_rows: shows these rows.
+            clock: returns the time in seconds.
+        """
+        self._browser = browser
+        self._cut = cut
+        self._show_rows = show_rows
         self._clock = clock
-        self.state = PreviewState()
-        self._forecast: ViewForecast | None = None
+        self.panel = DraftPanel(self._editor_key)
+        self._audit = EntryList(id="audit")
+        self.audit = Panel(self._audit, title="3 Audit: lost facts")
+        self.state = DraftState()
+        self.view: ProposedView | None = None
+        """The rows of the Cut panel; None until there is a plan."""
+        self.forecast: ViewForecast | None = None
         self._facts: list[LostFact] = []
         self._shown: tuple[object, ...] = ()
         """The values from which Cut and Audit were drawn."""
+        self._starts_at_cut = True
+        """Whether the cursor goes to the cut as soon as there is one."""
         self._upper = CUT
         """The panel shown above Audit if there is no room for both Cut and Draft."""
         self._asked_at = 0.0
         """When the question whether to discard the draft was asked, in seconds on the clock."""
-        self._edits = _NO_EDITS
-        """The user's edits that are not part of the proposal yet, as one revision."""
-        self._has_unsent = False
-        """Whether some of the edits have not been requested yet."""
-        self._revising = ""
-        """Id of the proposal whose revision has been requested; empty if there is none."""
+        self._edits = PendingEdits()
         self._text: str | None = None
         """The text edited by the user, until a proposal contains it."""
 
-    def compose(self) -> ComposeResult:
-        with self.side_by_side:
-            yield self.panels[CUT]
-            yield self.panels[DRAFT]
-        yield self.panels[AUDIT]
-        yield from self.foot()
+    def _ask(self, operation: Operation) -> None:
+        self._browser.post_message(OperationWanted(operation))
 
-    def on_mount(self) -> None:
-        self.lay_out()
-        self._redraw()
-
-    # --- For the owner --------------------------------------------------------------------------------
+    # --- For the browser ------------------------------------------------------------------------------
 
     @property
     def key_state(self) -> KeyState:
@@ -154,46 +134,49 @@ class PreviewPanels(Workbench):
         state = self.state
         proposal = state.proposal
         return KeyState(
-            panel=self.active,
-            in_panels=not (self.draft.is_editing or self.line.display),
+            in_draft=True,
+            panel=self._browser.active,
+            in_panels=not (self.panel.is_editing or self._browser.line.display),
             decides=proposal is not None and state.drafting is None,
             is_stale=proposal is not None and proposal.state == "stale",
             is_editable=proposal is not None and proposal.editable,
             writes_text=proposal is None or bool(proposal.entry.summary),
-            has_cut=self._forecast is not None and bool(self._forecast.cut_points),
+            has_cut=self.forecast is not None and bool(self.forecast.cut_points),
             has_earlier=earlier_notes(proposal) is not None,
             on_row=self.entry is not None,
         )
 
-    def show(self, state: PreviewState, forecast: ViewForecast | None) -> None:
+    def show(self, state: DraftState) -> None:
         """Show a state.
 
-        Lists are redrawn only if their content has changed.
+        Lists are redrawn only if their content has changed. If only the text of the draft has grown, the
+        update is fast.
         """
         before = self.state
         self.state = state
-        self._forecast = forecast
+        if self.forecast is None or (state.proposal, state.plan) != (
+            before.proposal,
+            before.plan,
+        ):
+            self.forecast = forecast_of(state)
         if state.proposal is not before.proposal:
-            self.status_note = ""
-            self.draft.shows_difference = False
-        self._note_answer(state)
+            self._browser.status_note = ""
+            self.panel.shows_difference = False
+        self._edits.answered(state.proposal)
+        if state.proposal and state.proposal.notes == (self._text or "").strip():
+            self._text = None
         if state.error != before.error:
-            self.status_note = state.error
+            self._browser.status_note = state.error
             if state.error:  # the edits must not hide the error
-                self._forget_edits()
-        self._redraw()
+                self._edits.forget()
+        self.redraw()
         self._send_edits()
 
     # --- The user's edits -----------------------------------------------------------------------------
 
-    @property
-    def _is_updating(self) -> bool:
-        return bool(self._revising) or self._has_unsent
-
     def _revise(self, **changes: object) -> None:
         """Add a change to the edits, and request them as soon as possible."""
-        self._edits = self._edits.model_copy(update=changes)
-        self._has_unsent = True
+        self._edits.add(changes)
         self._send_edits()
 
     def _send_edits(self) -> None:
@@ -201,78 +184,60 @@ class PreviewPanels(Workbench):
         proposal = self.state.proposal
         if proposal is None or self.state.drafting is not None:
             return
-        if self._has_unsent and not self._revising:
-            self._has_unsent = False
-            self._revising = proposal.id
+        request = self._edits.next_request(proposal)
+        if request is not None:
             # Clear the error, so that the same error is shown again.
             self.state = replace(self.state, error="")
-            self._ask(self._edits.model_copy(update={"proposal": proposal.id}))
-
-    def _note_answer(self, state: PreviewState) -> None:
-        """Forget the edits that the displayed proposal contains."""
-        proposal = state.proposal
-        if proposal is None:
-            self._forget_edits()
-        elif proposal.id != self._revising:
-            self._revising = ""
-            if not self._has_unsent:
-                self._edits = _NO_EDITS
-        if proposal is not None and proposal.notes == (self._text or "").strip():
-            self._text = None
-
-    def _forget_edits(self) -> None:
-        self._edits = _NO_EDITS
-        self._has_unsent = False
-        self._revising = ""
+            self._ask(request)
 
     # --- Content --------------------------------------------------------------------------------------
 
-    def _redraw(self) -> None:
+    def redraw(self) -> None:
+        """Draw the panels, as far as their content has changed."""
         state = self.state
         basis = (state.proposal, state.plan, state.held, state.focus)
         if basis != self._shown:
             self._shown = basis
             self._show_cut()
             self._show_audit()
-        self.draft.show(state)
+        self.panel.show(state)
         self.relink()
-        self.describe()
+        self._browser.describe()
 
     def _show_cut(self) -> None:
-        view = self._cut
         state = self.state
-        if self._forecast is None or state.projection is None:
+        if self.forecast is None or state.projection is None:
             return
-        self._gutter_width = gutter_width(state.projection.last_index)
-        view.widen_gutter(self._gutter_width)
-        is_first = not view.count
-        cut_before = view.block(CUT_KEY)
-        view.set_blocks(cut_rows(self._forecast, state, state.projection))
-        view.fill()
-        cut = view.block(CUT_KEY)
-        if is_first:
-            self.call_after_refresh(self._start_at_cut)
+        self.view = ProposedView(self.forecast, state.projection, state.held, state.cwd)
+        cut_before = self._cut.block(CUT_KEY)
+        self._show_rows(self.view)
+        self._cut.fill()
+        cut = self._cut.block(CUT_KEY)
+        if self._starts_at_cut:
+            self._browser.call_after_refresh(self.start_at_cut)
         elif cut and cut_before and cut.text() != cut_before.text():
-            view.scroll_to_key(CUT_KEY)
+            self._cut.scroll_to_key(CUT_KEY)
 
-    def _start_at_cut(self) -> None:
+    def start_at_cut(self) -> None:
         """Move the cursor to the first row after the cut, and show the cut in the middle."""
-        view = self._cut
-        cut = view.index_of(CUT_KEY)
-        if self.active == CUT and cut is not None:
-            view.cursor_to(view.block_at(cut + 1).key, quiet=True)
-        view.show_in_middle(CUT_KEY)
+        cut = self._cut.index_of(CUT_KEY)
+        if cut is None:
+            return
+        self._starts_at_cut = False
+        if self._browser.active == CUT:
+            self._cut.cursor_to(self._cut.block_at(cut + 1).key, quiet=True)
+        self._cut.show_in_middle(CUT_KEY)
         self.relink()
-        self.describe()
+        self._browser.describe()
 
     def _show_audit(self) -> None:
         state = self.state
         proposal = state.proposal
         facts: list[LostFact] = []
-        if proposal and state.projection and self._forecast:
+        if proposal and state.projection and self.forecast:
             facts = facts_of(
                 proposal.audit,
-                self._forecast,
+                self.forecast,
                 state.projection,
                 state.focus,
             )
@@ -283,24 +248,7 @@ class PreviewPanels(Workbench):
         view.scroll_to_key(view.cursor or view.block_at(0).key)
         view.fill()
 
-    def _gutter(self, key: Key, line: int) -> Spans:
-        if self._forecast is None:
-            return ()
-        return cut_gutter(self._forecast, self._cut.block(key), self._gutter_width)
-
-    def _faded(self, key: Key) -> bool:
-        block = self._cut.block(key)
-        if self._forecast is None or not isinstance(block, ItemRow):
-            return False
-        return self._forecast.is_gone(block.item)
-
     # --- Panels and focus -----------------------------------------------------------------------------
-
-    @property
-    def room(self) -> Size:
-        """Available columns and rows, or the expected ones before the first layout."""
-        width, height = self.app.size
-        return self.size or Size(width, max(height - _ABOVE, 0))
 
     @property
     def item(self) -> ViewItem | None:
@@ -318,10 +266,10 @@ class PreviewPanels(Workbench):
     @property
     def entry(self) -> int | None:
         """Index of the entry at the cursor, or of the one that a fact or ledger line comes from, if any."""
-        line = self.draft.ledger_line
-        if self.active == DRAFT:
+        line = self.panel.ledger_line
+        if self._browser.active == DRAFT:
             return None if line is None else line.entry
-        if self.active == AUDIT:
+        if self._browser.active == AUDIT:
             return None if self.fact is None else self.fact.entry
         return None if self.item is None else self.item.index
 
@@ -331,64 +279,37 @@ class PreviewPanels(Workbench):
         For an item that is removed, this is its first lost fact; for a fact, this is its item.
         """
         entry = self.entry
-        if self.active == AUDIT:
+        if self._browser.active == AUDIT:
             self._cut.show_counterpart(None if entry is None else row_key(entry))
-        elif self.active == CUT:
+        elif self._browser.active == CUT:
             lost = [fact for fact in self._facts if entry in fact.lost.indices]
             self._audit.show_counterpart(lost[0].key if lost else None)
 
-    def is_prompt(self, block: Block) -> bool:
-        return entry_rows.is_prompt(block)
-
-    def clear_status_note(self) -> None:
-        """Clear the note, unless it is an error that occurred during the current draft."""
-        self.status_note = self.state.error if self.state.drafting is not None else ""
-
-    def lay_out(self) -> None:
-        """Show as many panels as fit.
+    def panels_at(self, width: int, height: int) -> tuple[int, ...]:
+        """Return the panels to show in a browser of this size.
 
         These are all three panels, Cut and Draft side by side, one of the two above Audit, or a single panel.
         """
-        width, height = self.room
-        is_tall = height >= TALL - _ABOVE
-        shows_upper = is_tall or self.active != AUDIT
-        shown: list[int] = []
-        if shows_upper:
-            shown += (CUT, DRAFT) if width >= WIDE else (self._upper,)
-        if is_tall or not shows_upper:
-            shown.append(AUDIT)
-        self.side_by_side.display = shows_upper
-        self.show_panels(*shown)
-        self.panels[AUDIT].styles.height = max(8, height // 4) if shows_upper else "1fr"
-
-    def show_place(self, view: EntryList) -> None:
-        view.fill()
-        view.show_place()
-
-    def has_cursor(self, number: int) -> bool:
-        """Whether the shared cursor can be in this panel.
-
-        It cannot be in Draft, because the lines there are not entries.
-        """
-        return number != DRAFT
-
-    def take_over(self, number: int) -> None:
-        if number != AUDIT:
-            self._upper = number
-        super().take_over(number)
-        self.relink()
+        active = self._browser.active
+        is_tall = height >= TALL
+        if active != AUDIT:
+            self._upper = active
+        elif not is_tall:
+            return (AUDIT,)
+        upper = (CUT, DRAFT) if width >= WIDE else (self._upper,)
+        return (*upper, AUDIT) if is_tall else upper
 
     # --- Words ----------------------------------------------------------------------------------------
 
-    def describe_panels(self) -> None:
-        forecast = self._forecast
-        cut, draft, audit = self.panels
-        cut.head("")
+    def describe_panels(self, cut: Panel) -> None:
+        """Update the text in the frames."""
+        forecast = self.forecast
+        cut.head("", "1 Cut")
         cut.foot(NO_CUT if forecast is not None and forecast.cut is None else CUT_FOOT)
-        draft.head(words.draft_head(self.state, forecast, self._clock()))
-        draft.foot(words.draft_foot(self.state))
-        audit.head(words.audit_head(self.state))
-        audit.foot("")
+        self.panel.head(words.draft_head(self.state, forecast, self._clock()))
+        self.panel.foot(words.draft_foot(self.state))
+        self.audit.head(words.audit_head(self.state))
+        self.audit.foot("")
 
     def status_row(self, width: int) -> list[Span]:
         """Return the effect of pressing Enter, and the note that nothing has been applied yet."""
@@ -397,140 +318,111 @@ class PreviewPanels(Workbench):
             effect = [piece(clean_line(effect), cut="right")]
         right = []
         if self.state.proposal is not None:
-            note = UPDATING if self._is_updating else NOT_YET
+            note = UPDATING if self._edits.is_updating else NOT_YET
             right.append(piece(note, "muted", rank=1))
         return row(effect, right, width)
 
     def hint_pairs(self) -> Sequence[tuple[str, str]]:
-        if self.draft.is_editing:
+        """Return the hints while the editor or a field is open; otherwise, there are none."""
+        if self.panel.is_editing:
             return (
-                (named("editor"), "open $EDITOR"),
-                (named("close"), "keep the text"),
+                (key_name("editor"), "open $EDITOR"),
+                (key_name("close"), "keep the text"),
             )
-        if self.line.display:
-            return (("Enter", "continue"), (named("close"), "leave"))
-        return super().hint_pairs()
+        if self._browser.line.display:
+            return (("Enter", "continue"), (key_name("close"), "leave"))
+        return ()
 
     def _effect(self) -> str | list[RowPiece]:
         """Return the effect of pressing Enter, the question to answer, or the work in progress."""
         state = self.state
-        forecast = self._forecast
-        if self.draft.is_editing:
+        forecast = self.forecast
+        if self.panel.is_editing:
             return EDITING
         if state.drafting is not None:
-            return self._drafting_words(state.drafting)
+            return words.writing_words(state.drafting, self._clock())
         if state.proposal is None or forecast is None or state.projection is None:
             return DRAFT_ENDED if state.error else DRAFT_WAITS
-        line = self.draft.ledger_line
-        if self.active == CUT:
+        line = self.panel.ledger_line
+        if self._browser.active == CUT:
             index = self.item.index if self.item is not None else -1
             return words.about_item(forecast, self.item, state.projection.group(index))
-        if self.active == AUDIT:
+        if self._browser.active == AUDIT:
             return words.about_fact(forecast, self.fact)
         if line is not None:
-            return words.about_line(line, pinned=self.draft.is_pinned(line))
+            return words.about_line(line, pinned=self.panel.is_pinned(line))
         return ENTER_EDITS if state.proposal.editable else ""
 
-    def _drafting_words(self, drafting: Drafting) -> str | list[RowPiece]:
-        now = self._clock()
-        retry = drafting.retry_at(now)
-        if retry is not None:
-            return retry_pieces(retry, now)
-        elapsed = numbers.elapsed(now - drafting.since)
-        return WRITING.format(elapsed=elapsed)
-
     def esc_words(self) -> str:
-        if self.searching or self.size.width < 60:
-            return super().esc_words()
+        """Return the effect of Esc, in words."""
+        if self._browser.size.width < 60:
+            return "close"
         if self.state.drafting is not None:
             return "cancel the draft"
         return "close, keep proposal" if self.state.proposal else "close"
 
     # --- Keys -----------------------------------------------------------------------------------------
 
-    def action_preview(self, command: str) -> None:
-        """Run a command from the key table."""
-        if self.works_now(command) or command == "apply":
-            self.status_note = ""
-            self.act(command)
-        elif self.state.drafting is not None:
-            self.status_note = AFTER_DRAFT
-        self.describe()
-
-    def act(self, command: str) -> None:
-        own = self._actions.get(command)
-        if own is not None:
-            own()
-        elif command == "close" and self.line.display:
-            self.close_line()
-        else:
-            super().act(command)
-
     @property
-    def _actions(self) -> dict[str, Callable[[], None]]:
-        """The commands that are specific to the preview, with their actions."""
+    def actions(self) -> dict[str, Callable[[], None]]:
+        """The commands that a draft has, with their actions."""
+        pin = (self._pin_item, self._pin_line, self._pin_fact)
         return {
             "apply": self._apply,
             "redraft": self._redraft,
             "discard": self._discard,
             "edit": self._edit,
             "editor": self._edit_outside,
-            "difference": self._show_difference,
+            "diff": self._show_difference,
             "keep-more": lambda: self._move_cut(-1),
             "keep-less": lambda: self._move_cut(1),
-            "pin": (self._pin_item, self._pin_line, self._pin_fact)[self.active],
+            "pin": pin[self._browser.active],
             "drop": lambda: self._change_line("drop"),
             "focus": self._add_focus,
-            "entry": self._open_entry,
         }
 
-    @on(BlockView.BlockOpened)
-    def _opened(self, event: BlockView.BlockOpened) -> None:
-        event.stop()
-        if self.works_now("enter"):
-            (self._cut_here, self._edit, self._pin_fact)[self.active]()
+    def open(self) -> None:
+        """Carry out Enter in the active panel."""
+        if self._browser.works_now("open"):
+            (self._cut_here, self._edit, self._pin_fact)[self._browser.active]()
         elif self.state.drafting is not None:
-            self.status_note = AFTER_DRAFT
-        self.describe()
+            self._browser.status_note = AFTER_DRAFT
 
-    def leave(self) -> None:
-        if self.state.drafting is not None:
-            self.post_message(CancelRequested())
-        else:
-            super().leave()
-
-    def _open_entry(self) -> None:
-        if self.entry is not None:
-            self.post_message(EntryWanted(self.entry))
+    def cancel(self) -> bool:
+        """Cancel the draft that is being written, and return whether there is one."""
+        if self.state.drafting is None:
+            return False
+        self._browser.post_message(CancelRequested())
+        return True
 
     # --- The cut --------------------------------------------------------------------------------------
 
     def _cut_here(self) -> None:
-        forecast = self._forecast
+        forecast = self.forecast
         item = self.item
         if forecast is None or item is None:
             return
         point = forecast.cut_point_before(forecast.items.index(item))
         if point is None:
-            self.status_note = words.NO_CUT_POINT
+            self._browser.status_note = words.NO_CUT_POINT
         else:
             self._cut_at(forecast, point)
 
     def _move_cut(self, step: int) -> None:
-        forecast = self._forecast
+        forecast = self.forecast
         if forecast is None or forecast.cut is None:
             return
         position = forecast.cut
-        if self._edits.first_kept_index is not None:
-            position = forecast.position_of(self._edits.first_kept_index)
+        if self._edits.revision.first_kept_index is not None:
+            position = forecast.position_of(self._edits.revision.first_kept_index)
         point = forecast.next_cut_point(position, step)
         if point is None:
-            self.status_note = FIRST_CUT_POINT if step < 0 else LAST_CUT_POINT
+            self._browser.status_note = FIRST_CUT_POINT if step < 0 else LAST_CUT_POINT
         else:
             self._cut_at(forecast, point)
 
     def _cut_at(self, forecast: ViewForecast, point: int) -> None:
-        if point == forecast.cut and self._edits.first_kept_index is None:
+        if point == forecast.cut and self._edits.revision.first_kept_index is None:
             return  # so that the draft does not become stale without need
         self._revise(first_kept_index=forecast.items[point].index)
 
@@ -541,7 +433,11 @@ class PreviewPanels(Workbench):
         proposal = self.state.proposal
         if proposal is None:
             return
-        pins = set(proposal.pins if self._edits.pins is None else self._edits.pins)
+        pins = set(
+            proposal.pins
+            if self._edits.revision.pins is None
+            else self._edits.revision.pins
+        )
         pins = pins.difference(group) if pins.issuperset(group) else pins.union(group)
         self._revise(pins=tuple(sorted(pins)))
 
@@ -555,7 +451,7 @@ class PreviewPanels(Workbench):
             or is_preamble(item)
             or item.index in state.proposal.pinned_before
         ):
-            self.status_note = CANNOT_PIN
+            self._browser.status_note = CANNOT_PIN
         else:
             self._pin(state.projection.group(item.index))
 
@@ -563,26 +459,30 @@ class PreviewPanels(Workbench):
         if self.fact is not None and self.fact.group:
             self._pin(self.fact.group)
         else:
-            self.status_note = words.ONLY_IN_SUMMARY.format(key=named("focus"))
+            self._browser.status_note = words.ONLY_IN_SUMMARY.format(
+                key=key_name("focus")
+            )
 
     def _pin_line(self) -> None:
-        line = self.draft.ledger_line
+        line = self.panel.ledger_line
         if line is not None:
-            self._change_line("unpin" if self.draft.is_pinned(line) else "pin")
+            self._change_line("unpin" if self.panel.is_pinned(line) else "pin")
 
     def _change_line(self, change: LedgerChange) -> None:
         """Change the ledger line at the cursor, if any."""
-        line = self.draft.ledger_line
+        line = self.panel.ledger_line
         if line is not None:
-            self._revise(ledger={**(self._edits.ledger or {}), line.id: change})
+            self._revise(
+                ledger={**(self._edits.revision.ledger or {}), line.id: change}
+            )
 
     def _add_focus(self) -> None:
         fact = self.fact
-        focus = self._edits.focus or self.state.focus or ""
+        focus = self._edits.revision.focus or self.state.focus or ""
         if fact is None:
             return
         if fact.lost.text in focus:
-            self.status_note = ALREADY_IN_FOCUS.format(key=named("redraft"))
+            self._browser.status_note = ALREADY_IN_FOCUS.format(key=key_name("redraft"))
         else:
             self._revise(focus="; ".join(filter(None, (focus, fact.lost.text))))
 
@@ -591,11 +491,11 @@ class PreviewPanels(Workbench):
     def _edit(self) -> None:
         proposal = self.state.proposal
         if proposal is None or not proposal.editable:
-            self.status_note = NOT_EDITABLE
+            self._browser.status_note = NOT_EDITABLE
             return
-        if self.active != DRAFT:
-            self.take_over(DRAFT)
-        self.draft.edit(proposal.notes if self._text is None else self._text)
+        if self._browser.active != DRAFT:
+            self._browser.take_over(DRAFT)
+        self.panel.edit(proposal.notes if self._text is None else self._text)
 
     async def _editor_key(self, key: str) -> bool:
         """Handle a key that closes the editor or opens an external one.
@@ -603,16 +503,16 @@ class PreviewPanels(Workbench):
         Returns whether the key was handled.
         """
         if any(key in key_of(KEYS, command).pressed for command in _LEAVING):
-            self.call_next(self._end_editing)
+            self._browser.call_next(self._end_editing)
             return True
         if key in key_of(KEYS, "editor").pressed:
-            self.call_next(self._edit_outside)
+            self._browser.call_next(self._edit_outside)
             return True
         return False
 
     def _end_editing(self) -> None:
-        if self.draft.is_editing:
-            self._take_text(self.draft.leave())
+        if self.panel.is_editing:
+            self._take_text(self.panel.leave())
 
     def _edit_outside(self) -> None:
         """Edit the draft, or the content of the open editor, in $VISUAL or $EDITOR."""
@@ -620,41 +520,43 @@ class PreviewPanels(Workbench):
         if proposal is None:
             return
         text = proposal.notes if self._text is None else self._text
-        if self.draft.is_editing:
-            text = self.draft.editor.text
-        changed = app_actions.edited(self.app, text, self.tell)
+        if self.panel.is_editing:
+            text = self.panel.editor.text
+        changed = app_actions.edited(self._browser.app, text, self._browser.tell)
         if changed is not None:
-            self.draft.leave()
+            self.panel.leave()
             self._take_text(clean(changed))
 
     def _take_text(self, text: str) -> None:
         """Use the user's text as the draft if the text has changed."""
         proposal = self.state.proposal
-        self.enter()
+        self._browser.enter()
         if proposal is not None and text.strip() != proposal.notes:
             self._text = text
             self._revise(notes=text)
-        self.describe()
+        self._browser.describe()
 
     def _show_difference(self) -> None:
-        self.draft.shows_difference = not self.draft.shows_difference
-        self.draft.show(self.state)
-        self.go(DRAFT)
+        self.panel.shows_difference = not self.panel.shows_difference
+        self.panel.show(self.state)
+        self._browser.go(DRAFT)
 
     # --- Deciding -------------------------------------------------------------------------------------
 
     def _apply(self) -> None:
         proposal = self.state.proposal
         if proposal is None or self.state.drafting is not None:
-            self.status_note = AFTER_DRAFT
-        elif self._is_updating:
-            self.status_note = STILL_UPDATING.format(key=named("apply"))
+            self._browser.status_note = AFTER_DRAFT
+        elif self._edits.is_updating:
+            self._browser.status_note = STILL_UPDATING.format(key=key_name("apply"))
         elif self._text is not None:
-            self.status_note = TEXT_NOT_USED.format(
-                edit=named("edit"), redraft=named("redraft"), discard=named("discard")
+            self._browser.status_note = TEXT_NOT_USED.format(
+                edit=key_name("edit"),
+                redraft=key_name("redraft"),
+                discard=key_name("discard"),
             )
         elif proposal.state == "stale":
-            self.status_note = STALE.format(key=named("redraft"))
+            self._browser.status_note = STALE.format(key=key_name("redraft"))
         else:
             self._ask(operations.ApplyProposal(proposal=proposal.id))
 
@@ -668,18 +570,18 @@ class PreviewPanels(Workbench):
         """Discard the proposal after the user confirms with Enter."""
         what = TEXT_AND_DRAFT if self._by_hand else ONLY_DRAFT
         self._asked_at = self._clock()
-        self._ask_line(DISCARD.format(what=what), "", self._discard_confirmed)
+        self._browser.ask_line(DISCARD.format(what=what), "", self._discard_confirmed)
 
     def _discard_confirmed(self, typed: str) -> None:
         """Discard the proposal, unless Enter may belong to text that was typed before the question."""
         proposal = self.state.proposal
-        self.close_line()
+        self._browser.close_line()
         if self._clock() < self._asked_at + DEAF_SECONDS:
-            self.status_note = TOO_SOON
+            self._browser.status_note = TOO_SOON
         elif proposal is not None and not typed:
             self._text = None
             self._ask(operations.DiscardProposal(proposal=proposal.id))
-        self.describe()
+        self._browser.describe()
 
     def _redraft(self) -> None:
         """Ask for guidance, then start a new draft.
@@ -687,15 +589,10 @@ class PreviewPanels(Workbench):
         The guidance suggested for a text that the user has edited is to keep the text.
         """
         suggestion = KEEP_TEXT if self._by_hand else ""
-        self._ask_line(GUIDANCE_PROMPT, suggestion, self._draft_again)
-
-    def _ask_line(self, prompt: str, text: str, done: Callable[[str], None]) -> None:
-        """Show a field instead of the status row."""
-        self.status.display = False
-        self.line.ask(prompt, text, done)
+        self._browser.ask_line(GUIDANCE_PROMPT, suggestion, self._draft_again)
 
     def _draft_again(self, guidance: str) -> None:
-        self.close_line()
+        self._browser.close_line()
         self._text = None
         proposal = self.state.proposal
         if proposal is not None:
@@ -704,4 +601,4 @@ class PreviewPanels(Workbench):
                     proposal=proposal.id, guidance=guidance.strip() or None
                 )
             )
-        self.describe()
+        self._browser.describe()

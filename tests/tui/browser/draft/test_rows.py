@@ -2,21 +2,21 @@
 
 from foldline.memory.audit import Audit, Lost
 from foldline.protocol import Usage
-from foldline.tui.browser.preview.draft import (
+from foldline.tui.browser.draft.forecast import forecast_of
+from foldline.tui.browser.draft.panel import (
     NO_SUMMARY,
     earlier_notes,
     history_blocks,
     note_blocks,
 )
-from foldline.tui.browser.preview.forecast import forecast_of
-from foldline.tui.browser.preview.rows import (
+from foldline.tui.browser.draft.rows import (
     IN_FOCUS_LOST,
     IN_FOCUS_STALE,
     fact_blocks,
     facts_of,
 )
-from foldline.tui.browser.preview.state import PreviewState
-from foldline.tui.browser.preview.words import WAITING, bar_rows, header_row
+from foldline.tui.browser.draft.state import DraftState
+from foldline.tui.browser.draft.words import WAITING, bar_rows, header_row
 from support import scenes
 from support.llm import answer
 from support.previews import NOTES, orders, proposal_for
@@ -28,9 +28,7 @@ async def facts(
     focus: str | None = None, lost: tuple[Lost, ...] | None = None
 ) -> dict[str, object]:
     made = await proposal_for(orders())
-    forecast = forecast_of(
-        PreviewState(proposal=made, projection=orders().projection())
-    )
+    forecast = forecast_of(DraftState(proposal=made, projection=orders().projection()))
     assert forecast is not None
     audit = made.audit if lost is None else Audit(lost, len(lost))
     return {
@@ -93,7 +91,7 @@ async def test_the_bars_say_what_the_draft_took_and_how_much_came_from_the_cache
     made = await proposal_for(
         orders(), answer(NOTES, usage=Usage(input=1_000, cached=970, output=30))
     )
-    state = PreviewState(proposal=made, projection=orders().projection(), window=16_384)
+    state = DraftState(proposal=made, projection=orders().projection(), window=16_384)
     now, after = (
         "".join(text for text, _ in line)
         for line in bar_rows(state, forecast_of(state), 120)
@@ -105,7 +103,7 @@ async def test_the_bars_say_what_the_draft_took_and_how_much_came_from_the_cache
 async def test_the_header_gives_up_the_model_first_and_never_says_less_than_where_we_are() -> (
     None
 ):
-    state = PreviewState(proposal=await proposal_for(orders()), waits=True)
+    state = DraftState(proposal=await proposal_for(orders()), waits=True)
     for width in (40, 60, 80, 120):
         line = "".join(
             text for text, _ in header_row("shop-api ▸ [/nope]", state, width)

@@ -13,7 +13,7 @@ from foldline.compaction import Proposal, plan
 from foldline.frontend.state import RetryWait
 from foldline.llm.models import Price
 from foldline.protocol import Usage
-from foldline.tui.browser.preview.state import Drafting, PreviewState
+from foldline.tui.browser.draft.state import Drafting, DraftState
 from foldline.view.budget import BudgetSettings, budget_for
 from support.llm import answer
 from support.previews import (
@@ -49,7 +49,7 @@ POST /orders and /orders/{id}/cancel idempotent per customer
 HELD = "Now the same for POST /orders/{id}/cancel (@src/shop/api/cancel.py), with a test of 20 requests"
 
 
-def shop() -> PreviewState:
+def shop() -> DraftState:
     """Picture (c): a threshold compaction of the web shop waits, one prompt is held."""
     story = shop_api()
     draft = answer(SUMMARY, usage=Usage(input=97_000, cached=94_000, output=900))
@@ -60,14 +60,14 @@ def shop() -> PreviewState:
     return replace(_waiting(made, story, WINDOW), price=PRICE, draft_price=PRICE)
 
 
-def small_shop() -> PreviewState:
+def small_shop() -> DraftState:
     """A session with more to lose."""
     story = orders()
     return _waiting(asyncio.run(proposal_for(story)), story, BUDGET.window)
 
 
-def _waiting(made: Proposal, story: Any, window: int) -> PreviewState:
-    return PreviewState(
+def _waiting(made: Proposal, story: Any, window: int) -> DraftState:
+    return DraftState(
         reason="threshold",
         proposal=made,
         projection=story.projection(),
@@ -78,7 +78,7 @@ def _waiting(made: Proposal, story: Any, window: int) -> PreviewState:
 
 
 def taken(
-    compare: Compare, state: PreviewState, size: tuple[int, int], *keys: str
+    compare: Compare, state: DraftState, size: tuple[int, int], *keys: str
 ) -> bool:
     async def press(pilot: Pilot[None]) -> None:
         await pilot.pause()
@@ -99,7 +99,7 @@ def test_preview_with_a_moved_cut(snap_compare: Compare) -> None:
 
 def test_preview_while_drafting(snap_compare: Compare) -> None:
     projection = orders().projection()
-    state = PreviewState(
+    state = DraftState(
         reason="manual",
         plan=plan(projection, BUDGET, "manual"),
         projection=projection,
@@ -114,7 +114,7 @@ def test_preview_while_drafting(snap_compare: Compare) -> None:
 def test_preview_while_its_draft_waits_for_a_retry(snap_compare: Compare) -> None:
     projection = orders().projection()
     sentence = "https://api.example.com/v1 limits how often kimi-k2 can be used (429): wait and send again."
-    state = PreviewState(
+    state = DraftState(
         reason="manual",
         plan=plan(projection, BUDGET, "manual"),
         projection=projection,
