@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from foldline.tui.browser.draft.screen import PreviewScreen
 from textual.pilot import Pilot
 
 from foldline.protocol import Edit
@@ -130,7 +129,7 @@ async def test_where_it_leads_to_and_the_way_back(tmp_path: Path) -> None:
         await pilot.pause()
         await made.until(pilot, lambda: panels.history.view.cursor == (found, 0))
         await pilot.press("f3")
-        await made.until(pilot, lambda: isinstance(made.app.screen, PreviewScreen))
+        await made.until(pilot, lambda: panels.in_draft)
         await pilot.press("escape")
         await made.until(pilot, lambda: made.app.screen is made.app.chat)
         assert made.app.focused is made.app.chat.prompt.editor

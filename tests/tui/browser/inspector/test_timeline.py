@@ -20,7 +20,8 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from foldline.tui.browser.inspector.panels import NOT_LIVE, InspectorPanels
+from foldline.tui.browser.inspector.entry_panels import NOT_LIVE
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.inspector.past import Past
 from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.browser.inspector.time_travel import NO_COMPACTION_BEFORE

@@ -236,10 +236,7 @@ class DraftMode:
         facts: list[LostFact] = []
         if proposal and state.projection and self.forecast:
             facts = facts_of(
-                proposal.audit,
-                self.forecast,
-                state.projection,
-                state.focus,
+                proposal.audit, self.forecast, state.projection, state.focus
             )
         self._facts = facts
         view = self._audit
@@ -309,7 +306,6 @@ class DraftMode:
         self.panel.head(words.draft_head(self.state, forecast, self._clock()))
         self.panel.foot(words.draft_foot(self.state))
         self.audit.head(words.audit_head(self.state))
-        self.audit.foot("")
 
     def status_row(self, width: int) -> list[Span]:
         """Return the effect of pressing Enter, and the note that nothing has been applied yet."""
@@ -413,8 +409,9 @@ class DraftMode:
         if forecast is None or forecast.cut is None:
             return
         position = forecast.cut
-        if self._edits.revision.first_kept_index is not None:
-            position = forecast.position_of(self._edits.revision.first_kept_index)
+        cut_index = self._edits.revision.first_kept_index
+        if cut_index is not None:
+            position = forecast.position_of(cut_index)
         point = forecast.next_cut_point(position, step)
         if point is None:
             self._browser.status_note = FIRST_CUT_POINT if step < 0 else LAST_CUT_POINT

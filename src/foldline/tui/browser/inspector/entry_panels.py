@@ -13,9 +13,8 @@ from foldline.tui.browser.inspector.link import VIEW, LinkedLists
 from foldline.tui.browser.inspector.search import parse_search, properties_of
 from foldline.tui.browser.inspector.tables import RowTable
 from foldline.tui.browser.inspector.time_travel import TimeTravel
-from foldline.tui.browser.panels import edit_hints, entry_rows
+from foldline.tui.browser.panels import edit_hints, entry_rows, status_rows
 from foldline.tui.browser.panels.entry_list import row_key, row_of
-from foldline.tui.browser.panels.entry_rows import entry_row
 from foldline.tui.browser.panels.states import compaction_of
 from foldline.tui.browser.panels.workbench import Workbench
 from foldline.tui.look.cells import Span
@@ -216,7 +215,9 @@ class EntryPanels(Workbench):
             return (
                 []
                 if link is None
-                else entry_row(self.projection, link.key, cursor, width, uses)
+                else status_rows.entry_row(
+                    self.projection, link.key, cursor, width, uses
+                )
             )
         index = None if link is None else link.index
         picked = self._picked
@@ -224,7 +225,7 @@ class EntryPanels(Workbench):
         if hints is None:
             hints = edit_hints.EditHints(index, picked=picked)
         later = bool(self.activity)
-        return edit_hints.edit_row(
+        return status_rows.edit_row(
             self.projection, hints, self.key, later=later, width=width, more=uses
         )
 
