@@ -237,7 +237,7 @@ class InspectorHost:
 
     def _dock(self, state: PanelState) -> None:
         panels = self._make_panels()
-        panels.one_at_a_time = True
+        panels.is_docked = True
         panels.head = docked_head
         panels.close = self._to_prompt
         # Later, because otherwise the full-screen Inspector would get a key that follows immediately.

@@ -1,5 +1,5 @@
-"""The Compact preview: a compaction that has not been applied yet.
+"""The draft of a compaction, which the Inspector shows as one of its modes.
 
-Shows the cut, the draft and the facts that would be lost. The preview shows a `DraftState`, and sends
-operations to its owner, `tui/app/preview_host.py`.
+Shows the cut, the draft and the facts that would be lost. `DraftMode` shows a `DraftState`, which
+`tui/app/preview_host.py` keeps up to date.
 """

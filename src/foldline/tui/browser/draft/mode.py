@@ -42,14 +42,8 @@ WIDE: Final = 110
 TALL: Final = 35
 """Minimum height, in rows, at which Audit is shown below Cut and Draft."""
 GUIDANCE_PROMPT: Final = "what should the new draft do better? (optional)"
-NOT_YET: Final = "not applied yet"
 UPDATING: Final = "updating …"
-CUT_FOOT: Final = "├ cut points"
 NO_CUT: Final = "No cut: this strategy chooses what to keep."
-EDITING: Final = (
-    "Your text replaces the draft. The lists from the history stay below it."
-)
-ENTER_EDITS: Final = "Enter edits the text, without asking a model."
 DRAFT_ENDED: Final = (
     "There is no draft. Press Esc to return, then use /preview to start one."
 )
@@ -192,6 +186,10 @@ class DraftMode:
 
     # --- Content --------------------------------------------------------------------------------------
 
+    def forget_rows(self) -> None:
+        """Draw all rows with the next `show`, because the list has shown others."""
+        self._shown = ()
+
     def redraw(self) -> None:
         """Draw the panels, as far as their content has changed."""
         state = self.state
@@ -302,7 +300,9 @@ class DraftMode:
         """Update the text in the frames."""
         forecast = self.forecast
         cut.head("", "1 Cut")
-        cut.foot(NO_CUT if forecast is not None and forecast.cut is None else CUT_FOOT)
+        cut.foot(
+            NO_CUT if forecast is not None and forecast.cut is None else words.CUT_FOOT
+        )
         self.panel.head(words.draft_head(self.state, forecast, self._clock()))
         self.panel.foot(words.draft_foot(self.state))
         self.audit.head(words.audit_head(self.state))
@@ -314,7 +314,7 @@ class DraftMode:
             effect = [piece(clean_line(effect), cut="right")]
         right = []
         if self.state.proposal is not None:
-            note = UPDATING if self._edits.is_updating else NOT_YET
+            note = UPDATING if self._edits.is_updating else words.NOT_YET
             right.append(piece(note, "muted", rank=1))
         return row(effect, right, width)
 
@@ -334,7 +334,7 @@ class DraftMode:
         state = self.state
         forecast = self.forecast
         if self.panel.is_editing:
-            return EDITING
+            return words.EDITING
         if state.drafting is not None:
             return words.writing_words(state.drafting, self._clock())
         if state.proposal is None or forecast is None or state.projection is None:
@@ -347,7 +347,7 @@ class DraftMode:
             return words.about_fact(forecast, self.fact)
         if line is not None:
             return words.about_line(line, pinned=self.panel.is_pinned(line))
-        return ENTER_EDITS if state.proposal.editable else ""
+        return words.ENTER_EDITS if state.proposal.editable else ""
 
     def esc_words(self) -> str:
         """Return the effect of Esc, in words."""

@@ -22,6 +22,12 @@ from foldline.tui.look.meter import bar_spans
 from foldline.tui.look.status import retry_pieces
 from foldline.view.items import ViewItem
 
+EDITING: Final = (
+    "Your text replaces the draft. The lists from the history stay below it."
+)
+ENTER_EDITS: Final = "Enter edits the text, without asking a model."
+CUT_FOOT: Final = "├ cut points"
+NOT_YET: Final = "not applied yet"
 WAITING: Final = "waiting for you"
 NO_DRAFT: Final = "There is no draft."
 NO_CUT_POINT: Final = "There is no cut point at or before this row."

@@ -194,7 +194,7 @@ class InspectorPanels(TimePanels):
         panel = self.active
         if by_size:
             self._place_cursor = self._to_first_item
-            narrow = self.room.width < MEDIUM or self.one_at_a_time
+            narrow = self.room.width < MEDIUM
             panel = HISTORY if narrow else VIEW
         self.go(panel)
         self._show_chosen()
@@ -204,6 +204,7 @@ class InspectorPanels(TimePanels):
         was_shown = self.in_draft
         if not was_shown:
             self.set_mode(PROPOSED)
+            self.draft.forget_rows()
         if self.is_mounted:
             self._show_draft(state)
         else:
@@ -322,7 +323,7 @@ class InspectorPanels(TimePanels):
         width, height = self.size
         if not self.size:
             width, height = self.app.size
-            if self.one_at_a_time:
+            if self.is_docked:
                 width -= CHAT_COLUMNS
         if self.head is not None:
             height -= 1
@@ -343,8 +344,7 @@ class InspectorPanels(TimePanels):
                 max(8, height // 4) if shares_height else "1fr"
             )
         else:
-            alone = self.one_at_a_time or self.comparing
-            shown = panels_at(width, self.active, alone=alone)
+            shown = panels_at(width, self.active, alone=self.comparing)
             self.side_by_side.display = True
             self._files.lay_out(files_width(width) if len(shown) > 1 else None, height)
             self.use.styles.width = USE_WIDTH if len(shown) > 1 else "1fr"
@@ -367,7 +367,7 @@ class InspectorPanels(TimePanels):
         The docked Inspector closes once all panels have been visited.
         """
         number = (self.active + step) % len(self.panels)
-        if self.one_at_a_time and number == self._entered:
+        if self.is_docked and number == self._entered:
             self.close()
         else:
             self.go(number)
@@ -416,7 +416,7 @@ class InspectorPanels(TimePanels):
             return "end comparison"
         if self._back is not None:
             return "back to the draft"
-        return "to the prompt" if self.one_at_a_time else "close"
+        return "to the prompt" if self.is_docked else "close"
 
     def clear_status_note(self) -> None:
         """Clear the note, unless it is an error that occurred during the current draft."""

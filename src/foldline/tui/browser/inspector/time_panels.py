@@ -33,7 +33,7 @@ class TimePanels(EntryPanels):
     The owner calls `refresh_from` after events.
     """
 
-    one_at_a_time: bool = False
+    is_docked: bool = False
     """Whether the docked Inspector is shown, which has few columns and rows."""
 
     def __init__(self, projection: Projection, **options: Unpack[PanelOptions]) -> None:
@@ -235,7 +235,7 @@ class TimePanels(EntryPanels):
         height = self.room.height
         shows = self._shows_timeline
         if shows is None:
-            shows = height >= TALL and not self.one_at_a_time
+            shows = height >= TALL and not self.is_docked
         self.timeline.display = shows and not self.in_draft
         self.timeline.styles.height = rows_for(height) + 2
 
