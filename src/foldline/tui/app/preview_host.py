@@ -68,7 +68,7 @@ class PreviewHost:
 
     @property
     def _screen(self) -> "InspectorScreen | None":
-        """The screen that shows the draft; None if no draft is shown."""
+        """The screen that shows the draft, if it is open."""
         screen = self._last_screen
         if screen is None or not screen.is_open or not screen.panels.in_draft:
             return None
@@ -104,7 +104,7 @@ class PreviewHost:
         self._stale = True
 
     def _drafting(self, event: Event) -> DraftState | None:
-        """Return the state after an event about a draft; None for other events."""
+        """Return the state after an event, if the event is about a draft."""
         state = self._state
         match event:
             case events.CompactionStart():

@@ -319,7 +319,7 @@ class DraftMode:
         return row(effect, right, width)
 
     def hint_pairs(self) -> Sequence[tuple[str, str]]:
-        """Return the hints while the editor or a field is open; otherwise, there are none."""
+        """Return the hints of the editor or of an open field, if any."""
         if self.panel.is_editing:
             return (
                 (key_name("editor"), "open $EDITOR"),

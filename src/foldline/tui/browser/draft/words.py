@@ -83,21 +83,18 @@ def bar_rows(
     if forecast is None:
         return [row([piece(NO_DRAFT, "muted")], [], width), []]
     window = state.window or forecast.before
-    before = ContextUse(
-        size=forecast.before, window=window, weights=forecast.weights(after=False)
-    )
-    after = ContextUse(
-        size=forecast.after, window=window, weights=forecast.weights(after=True)
-    )
-    size = numbers.tokens(after.size)
+    size = numbers.tokens(forecast.after)
     if state.is_estimate:
-        size = numbers.about_tokens(after.size)
-    cost = draft_words(state, forecast)
-    saving = saving_words(state, forecast)
-    return [
-        _bar("now", before, numbers.tokens(before.size), cost, width),
-        _bar("after", after, size, saving, width),
-    ]
+        size = numbers.about_tokens(forecast.after)
+    rows: list[list[Span]] = []
+    for name, tokens, words, remark in (
+        ("now", forecast.before, "", draft_words(state, forecast)),
+        ("after", forecast.after, size, saving_words(state, forecast)),
+    ):
+        weights = forecast.weights(after=name == "after")
+        use = ContextUse(size=tokens, window=window, weights=weights)
+        rows.append(_bar(name, use, words or numbers.tokens(tokens), remark, width))
+    return rows
 
 
 def _bar(name: str, use: ContextUse, size: str, remark: str, width: int) -> list[Span]:
