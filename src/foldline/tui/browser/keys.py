@@ -368,9 +368,10 @@ KEYS: Final = table(
     replace(HELP, works=_in_panels),
     BrowserKey(
         "close",
-        ("escape",),
+        ("escape", "q"),
         "Ends the search, or cancels the draft, or closes the Inspector. A finished draft is kept.",
         hint="close",
+        shown="Esc",
         title="Close",
     ),
 )

@@ -191,14 +191,13 @@ def test_a_long_title_pushes_nothing_out_of_the_header_that_says_where_one_is(
 ) -> None:
     title = "shop-api ▸ a title " + "that goes on " * 20
     travel = SimpleNamespace(
-        in_draft=False,
         moment=SimpleNamespace(name="request 18") if live else None,
         window=131_072,
         chosen_weight=lambda _: Size(28_600, False),
         report=0,
     )
     panels: Any = SimpleNamespace(
-        has_hints=live, activity="", travel=travel, projection=None
+        in_draft=False, has_hints=live, activity="", travel=travel, projection=None
     )
     row = "".join(
         text for text, _ in InspectorScreen(panels, title)._head(panels, width)
