@@ -312,11 +312,10 @@ class DraftMode:
         effect = self._effect()
         if isinstance(effect, str):
             effect = [piece(clean_line(effect), cut="right")]
-        right = []
-        if self.state.proposal is not None:
-            note = UPDATING if self._edits.is_updating else words.NOT_YET
-            right.append(piece(note, "muted", rank=1))
-        return row(effect, right, width)
+        if self.state.proposal is None:
+            return row(effect, [], width)
+        note = UPDATING if self._edits.is_updating else words.NOT_YET
+        return row(effect, [piece(note, "muted", rank=1)], width)
 
     def hint_pairs(self) -> Sequence[tuple[str, str]]:
         """Return the hints of the editor or of an open field, if any."""

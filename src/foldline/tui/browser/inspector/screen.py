@@ -29,7 +29,7 @@ _PANELS: Final = ("History", "LLM view", "Files")
 
 def docked_head(panels: InspectorPanels, width: int) -> list[Span]:
     """Return the header of the docked Inspector: ` 1 History  2 LLM view  3 Files    now · m maximise `."""
-    left = []
+    tabs = []
     names = ("Use", *_PANELS[1:]) if panels.by_size else _PANELS
     for number, name in enumerate(names):
         is_shown = number == panels.active
@@ -38,16 +38,16 @@ def docked_head(panels: InspectorPanels, width: int) -> list[Span]:
             name,
             "text bold" if is_shown else "muted",
         )
-        left.append(RowPiece(spans, rank=0 if is_shown else 1, gap=2))
+        tabs.append(RowPiece(spans, rank=0 if is_shown else 1, gap=2))
     timeline = hint(key_name("timeline"), "Timeline")
-    left.append(RowPiece(timeline, rank=1, gap=2))
+    tabs.append(RowPiece(timeline, rank=1, gap=2))
     moment = panels.travel.moment
     moment_span = (
         ("now", "muted") if moment is None else (f"as of {moment.name}", "accent bold")
     )
     maximise = ((" · ", "muted"), *hint(key_name("maximise"), "maximise"))
     return row(
-        left, [RowPiece((moment_span,)), RowPiece(maximise, rank=2, gap=0)], width
+        tabs, [RowPiece((moment_span,)), RowPiece(maximise, rank=2, gap=0)], width
     )
 
 

@@ -75,21 +75,21 @@ def entry_row(
     It shows the number, state, tool group, `more` and time.
     """
     index = entry_key[0]
-    left = _target_pieces(projection, EditHints(index), later=False, is_short=False)
+    pieces = _target_pieces(projection, EditHints(index), later=False, is_short=False)
     right: list[RowPiece] = []
     if entry_key != TOOLS_KEY:
         group = projection.group(index)
         if len(group) > 1:
-            left.append(piece(f"tool group {entries_words(group)}", "muted", rank=1))
+            pieces.append(piece(f"tool group {entries_words(group)}", "muted", rank=1))
         if more:
-            left.append(piece(more, "muted", rank=1))
+            pieces.append(piece(more, "muted", rank=1))
         if cursor is not None and row_of(cursor) != cursor:
-            left.append(piece(INSIDE, "muted", rank=3))
+            pieces.append(piece(INSIDE, "muted", rank=3))
         entry = projection.entry(index)
         if entry is not None and entry.at is not None:
             time = f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}"
             right.append(piece(time, "muted", rank=2))
-    return row(left, right, width)
+    return row(pieces, right, width)
 
 
 def _target_pieces(
