@@ -4,6 +4,7 @@ The Inspector is shown beside the chat or over it.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -47,7 +48,7 @@ class _FullInspector(InspectorScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        [BY_ID["preview"], BY_ID["inspector"], BY_ID["context"]], "mode"
+        [replace(BY_ID[command], place="panel") for command in _MODES], "mode"
     )
 
     def __init__(
