@@ -48,7 +48,7 @@ LATER = (
     "foldline_eval", "foldline.agent.agent", "foldline.agent.settings.settings", "foldline.agent.tools",
     "foldline.tui.transcript.feed", "foldline.tui.transcript.rows", "foldline.tui.transcript.details",
     "foldline.frontend.runner", "foldline.frontend.reduce", "foldline.tui.browser.inspector",
-    "foldline.tui.browser.preview", "foldline.tui.lists.screen", "foldline.tui.overlays.help",
+    "foldline.tui.browser.draft", "foldline.tui.lists.screen", "foldline.tui.overlays.help",
     "foldline.tui.overlays.palette", "foldline.tui.overlays.settings", "foldline.tui.app.session_commands",
     "foldline.tui.blocks.markdown",
     "foldline.tui.blocks.plain", "foldline.tui.blocks.code",
@@ -66,7 +66,7 @@ AT_ONCE = {
 NOT_FOR_A_PROMPT = (
     "openai", "mcp", "markdownify", "detect_secrets", "tomlkit", "sqlite3", "foldline.llm.offline",
     "foldline_eval", "foldline.formats", "foldline.tui.browser.inspector",
-    "foldline.tui.browser.preview.screen", "foldline.tui.lists.screen", "foldline.tui.overlays.palette",
+    "foldline.tui.browser.draft.mode", "foldline.tui.lists.screen", "foldline.tui.overlays.palette",
 )  # fmt: skip
 """What opens a session and its chat has no use for."""
 OURS_FOR_SCREENS = {

@@ -25,7 +25,7 @@ from foldline.memory.language import is_sectioned, parse_summary
 from foldline.protocol import SystemMessage, UserMessage, text_parts
 from foldline.text.harmless import clean, clean_line
 from foldline.tui.blocks.cutter import Cutter
-from foldline.tui.browser.preview.draft import note_blocks
+from foldline.tui.browser.draft.panel import note_blocks
 
 LENGTH, TIMES = 6_000, 8
 """Characters, and the factor that in linear time takes less than `MAX_RATIO` times as long."""

@@ -20,11 +20,13 @@ from foldline.memory.ledger import Ledger
 from foldline.protocol import Reason, Usage
 from foldline.protocol.operations import Operation, ReviseProposal
 from foldline.tui.base_app import BaseApp
-from foldline.tui.browser.preview.screen import PreviewScreen
-from foldline.tui.browser.preview.state import PreviewState
+from foldline.tui.browser.draft.state import DraftState
+from foldline.tui.browser.inspector.panels import InspectorPanels
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.look.themes import DEFAULT_THEME
-from foldline.tui.messages import CancelRequested, EntryWanted
+from foldline.tui.messages import CancelRequested, OperationWanted
 from foldline.view.budget import Budget
+from foldline.view.projection import Projection
 from support.chat_app import Clock
 from support.history import call, modified, read
 from support.llm import ScriptedLLM, Step, answer
@@ -166,16 +168,19 @@ class PreviewApp(BaseApp[None]):
     ESCAPE_TO_MINIMIZE = False
 
     def __init__(
-        self, state: PreviewState, *, clock: Clock | None = None, revises: bool = True
+        self, state: DraftState, *, clock: Clock | None = None, revises: bool = True
     ) -> None:
         super().__init__(DEFAULT_THEME)
         self.clock = clock or Clock()
-        self.preview = PreviewScreen(
-            "shop-api ▸ Idempotent orders",
-            self.carry_out,
+        self.panels = InspectorPanels(
+            state.projection or Projection(),
+            live=True,
+            window=state.window,
             clock=self.clock,
-            state=state,
         )
+        self.panels.open_draft = lambda: self.panels.show_draft(self.state)
+        self.panels.show_draft(state)
+        self.preview = InspectorScreen(self.panels, "shop-api ▸ Idempotent orders")
         self.revises = revises
         self.posted: list[Any] = []
 
@@ -183,10 +188,14 @@ class PreviewApp(BaseApp[None]):
         await self.push_screen(self.preview)
 
     def show(self, **changes: object) -> None:
-        self.preview.show(replace(self.preview.state, **changes))
+        self.panels.show_draft(replace(self.state, **changes))
+
+    @property
+    def state(self) -> DraftState:
+        return self.panels.draft.state
 
     def revise(self, change: Callable[[Proposal], Proposal]) -> None:
-        proposal = self.preview.state.proposal
+        proposal = self.state.proposal
         if not self.revises or proposal is None:
             return
         try:
@@ -194,8 +203,10 @@ class PreviewApp(BaseApp[None]):
         except CompactionFailed as failure:
             self.show(error=str(failure))
 
-    def carry_out(self, operation: Operation) -> None:
+    @on(OperationWanted)
+    def carry_out(self, event: OperationWanted) -> None:
         """Carry out an operation as the agent does, if it needs no model."""
+        operation: Operation = event.operation
         self.posted.append(operation)
         if not isinstance(operation, ReviseProposal):
             return
@@ -209,12 +220,11 @@ class PreviewApp(BaseApp[None]):
         if operation.first_kept_index is not None:
             index = operation.first_kept_index
             self.revise(lambda proposal: proposal.moved(index))
-        proposal = self.preview.state.proposal
+        proposal = self.state.proposal
         if operation.focus is not None and self.revises and proposal is not None:
             self.show(proposal=proposal.out_of_date(), focus=operation.focus)
 
     @on(CancelRequested)
-    @on(EntryWanted)
     def _keep(self, event: Message) -> None:
         self.posted.append(event)
 

@@ -11,9 +11,8 @@ from foldline.frontend.reduce import NOTHING_TO_COMPACT
 from foldline.memory.ledger import Ledger
 from foldline.protocol import Compaction, UserMessage, events
 from foldline.text import numbers
-from foldline.tui.browser.preview.panels import WRITING
-from foldline.tui.browser.preview.screen import PreviewScreen
-from foldline.tui.browser.preview.words import WAITING
+from foldline.tui.browser.draft.words import WAITING, WRITING
+from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.chat.escape_actions import ESC_CANCELS_DRAFT
 from foldline.view.budget import BudgetSettings
 from support.agents import Gate, Hang
@@ -32,7 +31,8 @@ async def fill(running: Live, prompts: int = 6) -> None:
 
 
 def shows_preview(running: Live) -> bool:
-    return isinstance(running.app.screen, PreviewScreen)
+    screen = running.app.screen
+    return isinstance(screen, InspectorScreen) and screen.panels.in_draft
 
 
 def proposal(running: Live) -> Proposal:
@@ -218,8 +218,8 @@ async def test_what_is_heard_before_the_preview_is_mounted_is_shown_once_it_is(
         previewing.on_event(events.CompactionStart(reason="manual", tokens_before=1))
         previewing.draw()
         shown = running.app.screen
-        assert isinstance(shown, PreviewScreen)
-        await running.until(lambda: shown.panels.state.drafting is not None)
+        assert isinstance(shown, InspectorScreen)
+        await running.until(lambda: shown.panels.draft.state.drafting is not None)
         await running.press("escape")
         await running.until(lambda: not running.agent.executor.busy)
 
@@ -376,8 +376,6 @@ async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(
 
 
 async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -> None:
-    from foldline.tui.browser.inspector.screen import InspectorScreen
-
     async with live(tmp_path, summaries=("## Goal\n- go on",)) as running:
         running.agent.state.compaction.ledger = SessionLedger(
             Ledger(score=lambda *_: 0.0)
@@ -390,7 +388,7 @@ async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -
         made = await ready(running)
         assert made.audit.lost
         await running.press("3", "o")
-        await running.until(lambda: isinstance(running.app.screen, InspectorScreen))
+        await running.until(lambda: "1 History" in running.text)
         await running.press("escape")
         await running.until(lambda: shows_preview(running))
 

@@ -10,7 +10,7 @@ from foldline.agent.settings.settings import load_settings
 from foldline.frontend.key_names import ALLOWED, listed
 from foldline.frontend.keymap import Keymap, in_force, keymap_of, use
 from foldline.protocol import FoldlineError
-from foldline.tui.browser.preview.keys import KEYS as PREVIEW_KEYS
+from foldline.tui.browser.keys import KEYS as BROWSER_KEYS
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.keys.registry import (
     INVALID_KEY,
@@ -136,7 +136,7 @@ def test_a_way_out_stays_whatever_is_chosen() -> None:
     keymap = Keymap({("inspector", "close"): ("q",)})
     assert keymap.keys_of("inspector", "close", ("escape", "f2")) == ("escape", "q")
     stays = [
-        each for each in bindings(PREVIEW_KEYS, "preview") if "escape" in str(each)
+        each for each in bindings(BROWSER_KEYS, "inspect") if "escape" in str(each)
     ]
     assert stays and all(not each.id for each in stays)  # type: ignore[union-attr]
 

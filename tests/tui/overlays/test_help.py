@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from foldline.frontend.commands import BY_ID, BY_SLASH
-from foldline.tui.browser.inspector.keys import KEYS
+from foldline.tui.browser.keys import KEYS
 from foldline.tui.overlays.help import EVERYWHERE, SLASH, HelpScreen
 from support.live import Live, live
 

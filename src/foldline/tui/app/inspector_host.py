@@ -4,6 +4,7 @@ The Inspector is shown beside the chat or over it.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -17,8 +18,10 @@ from foldline.history.children import child_events
 from foldline.history.follower import Follower
 from foldline.protocol import Subagent
 from foldline.tui.browser.dock import DOCKED_FROM
+from foldline.tui.browser.draft.state import DraftState
 from foldline.tui.browser.inspector.follow import open_child
-from foldline.tui.browser.inspector.panels import InspectorPanels, PanelState
+from foldline.tui.browser.inspector.panel_state import PanelState
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.inspector.screen import InspectorScreen, docked_head
 from foldline.tui.browser.inspector.sizes import WindowUse, use_now
 from foldline.tui.keys.bindings import bindings
@@ -34,13 +37,19 @@ TOO_NARROW_TO_DOCK: Final = (
 )
 
 
+_MODES: Final = {"preview": "draft", "inspector": "entries", "context": "by-size"}
+"""The command of the Inspector for each command of the chat that opens one of its modes."""
+
+
 class _FullInspector(InspectorScreen):
     """The Inspector, covering the chat.
 
     A wide terminal can show both side by side instead.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["preview"]], "elsewhere")
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        [replace(BY_ID[command], place="panel") for command in _MODES], "mode"
+    )
 
     def __init__(
         self,
@@ -62,13 +71,13 @@ class _FullInspector(InspectorScreen):
         self._maximised = maximised
         panels.maximise = self._minimise
 
-    def action_elsewhere(self, command: str) -> None:
-        """Replace this screen with another screen over the chat."""
-        self.dismiss()
-        self.app.call_later(self._chat.run_command, command)
+    def action_mode(self, command: str) -> None:
+        """Change the mode of the panels. The keys are those that the user has chosen for the chat."""
+        self.panels.action_inspect(_MODES[command])
 
     def on_resize(self, event: events.Resize) -> None:
-        if not self._maximised and event.size.width >= DOCKED_FROM and self.is_current:
+        may_dock = not self._maximised and not self.panels.in_draft
+        if may_dock and event.size.width >= DOCKED_FROM and self.is_current:
             self.call_later(self._to_dock)
 
     def _minimise(self) -> None:
@@ -138,6 +147,17 @@ class InspectorHost:
         """Open the Inspector with the items by size, beside the use of the window."""
         panels = self.open()
         panels.call_after_refresh(panels.show_by_size)
+
+    def open_draft(self, state: DraftState) -> InspectorScreen:
+        """Show a draft, over the chat or in the open Inspector."""
+        if self.screen is not None and self.screen.is_open:
+            self.screen.uncover()
+            self.screen.panels.show_draft(state)
+            return self.screen
+        screen = self._full(maximised=True)
+        screen.panels.show_draft(state)
+        self._chat.push_screen(screen)
+        return screen
 
     def _use(self) -> WindowUse:
         """Return the use of the window, including the prompts that are not sent yet."""
@@ -209,14 +229,16 @@ class InspectorHost:
             activity=self._state.doing,
             open_child=self.open_child,
             use_now=self._use,
+            clock=self._chat.clock,
         )
+        panels.open_draft = partial(self._chat.run_command, "preview")
         price = price_of(self._agent.state.models.llm.info.id)
         panels.set_price(None if price is None else price.input / 1_000_000)
         return panels
 
     def _dock(self, state: PanelState) -> None:
         panels = self._make_panels()
-        panels.one_at_a_time = True
+        panels.is_docked = True
         panels.head = docked_head
         panels.close = self._to_prompt
         # Later, because otherwise the full-screen Inspector would get a key that follows immediately.
@@ -266,11 +288,16 @@ class InspectorHost:
             self._dock(state)
 
     def _show_full(self, state: PanelState, *, maximised: bool) -> None:
+        screen = self._full(maximised=maximised)
+        self._chat.push_screen(screen)
+        _restore(screen.panels, state)
+
+    def _full(self, *, maximised: bool) -> "_FullInspector":
+        """Create the screen with the Inspector."""
         self.screen = _FullInspector(
             self._make_panels(), self._chat, self._to_dock, maximised=maximised
         )
-        self._chat.push_screen(self.screen)
-        _restore(self.screen.panels, state)
+        return self.screen
 
 
 def _restore(panels: InspectorPanels, state: PanelState) -> None:

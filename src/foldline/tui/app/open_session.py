@@ -231,9 +231,10 @@ class OpenSession(ChatScreen):
             agent, self._take_event, prompt.give_back, prompt.attachments.parts
         )
         setup = ModelSetup(self, runner, is_first_start=self._is_first_start())
-        shown = Shown(
-            self, runner, transcript, figures, PreviewHost(self, runner), setup
+        previewing = PreviewHost(
+            self, runner, lambda state: shown.inspecting.open_draft(state)
         )
+        shown = Shown(self, runner, transcript, figures, previewing, setup)
         self.presenter.shown = shown
         agent.executor.subscribe(self._take_event)
         transcript.show(blocks)

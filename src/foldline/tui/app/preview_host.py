@@ -1,8 +1,6 @@
-"""Connects the Compact preview to the agent.
+"""Turns events into the state of the draft that the browser shows."""
 
-Turns events into the state of the preview.
-"""
-
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,37 +10,45 @@ from foldline.frontend.state import RetryWait
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
-from foldline.tui.browser.preview.state import Drafting, PreviewState
+from foldline.tui.browser.draft.state import Drafting, DraftState
 from foldline.tui.session_window import AgentRunner, SessionWindow
 
 if TYPE_CHECKING:
-    from foldline.tui.browser.preview.screen import PreviewScreen
+    from foldline.tui.browser.inspector.screen import InspectorScreen
 
 NOTHING_CHANGED: Final = "Cancelled: nothing has changed"
 
 
 class PreviewHost:
-    """The preview of one session.
+    """The draft of one session.
 
-    The host handles all events even while the preview is closed, so that a half-written draft can be opened.
+    The host handles all events even while no draft is shown, so that a half-written draft can be opened.
     """
 
-    def __init__(self, chat: SessionWindow, runner: AgentRunner) -> None:
+    def __init__(
+        self,
+        chat: SessionWindow,
+        runner: AgentRunner,
+        show: "Callable[[DraftState], InspectorScreen]",
+    ) -> None:
+        """Create the host.
+
+        Args:
+            show: shows a draft, and returns its screen.
+        """
         self._chat = chat
         self._runner = runner
-        self._state = PreviewState()
-        self._screen: PreviewScreen | None = None
+        self._show = show
+        self._state = DraftState()
+        self._last_screen: InspectorScreen | None = None
+        """The screen that has shown a draft last."""
         self._stale = False
 
     # --- called by the program ------------------------------------------------------------------------
 
     def open(self, focus: str = "") -> None:
         """Show the current draft or proposal, or start a draft."""
-        from foldline.tui.browser.preview.screen import PreviewScreen
-
-        if (
-            self._screen is not None and self._screen.is_open
-        ):  # key pressed twice, or screen covered
+        if self._screen is not None:  # key pressed twice, or screen covered
             self._screen.uncover()
             return
         if self._state.drafting is not None:
@@ -56,15 +62,17 @@ class PreviewHost:
                 reason="manual", focus=focus or None, preview=True
             )
             self._runner.submit(compaction)
-        self._screen = PreviewScreen(
-            self._chat.where,
-            self._runner.submit,
-            clock=self._chat.clock,
-            state=self._current_state(),
-        )
-        self._chat.push_screen(self._screen, lambda _: self._forget())
+        self._last_screen = self._show(self._current_state())
         # Events that arrive before mounting would be shown only with the next event, which may never come.
-        self._screen.call_after_refresh(self.draw)
+        self._last_screen.call_after_refresh(self.draw)
+
+    @property
+    def _screen(self) -> "InspectorScreen | None":
+        """The screen that shows the draft, if it is open."""
+        screen = self._last_screen
+        if screen is None or not screen.is_open or not screen.panels.in_draft:
+            return None
+        return screen
 
     def _has_proposal(self) -> bool:
         agent_state = self._runner.agent.state
@@ -81,8 +89,8 @@ class PreviewHost:
             case events.ProposalReady():
                 self._take_proposal(event)
             case events.ProposalClosed():
-                self._state = PreviewState()
-                if self._screen is not None and self._screen.is_attached:
+                self._state = DraftState()
+                if self._screen is not None:
                     self._screen.dismiss()
             case events.Notice(level="warning") if self._screen is not None:
                 self._state = replace(state, error=event.text)
@@ -95,8 +103,8 @@ class PreviewHost:
                 self._state = changed
         self._stale = True
 
-    def _drafting(self, event: Event) -> PreviewState | None:
-        """Return the state after an event about a draft; None for other events."""
+    def _drafting(self, event: Event) -> DraftState | None:
+        """Return the state after an event, if the event is about a draft."""
         state = self._state
         match event:
             case events.CompactionStart():
@@ -132,10 +140,11 @@ class PreviewHost:
                 return None
 
     def draw(self) -> None:
-        """Show a changed state, if the preview is open."""
-        if self._stale and self._screen is not None and self._screen.is_mounted:
+        """Show a changed state, if the draft is shown."""
+        screen = self._screen
+        if self._stale and screen is not None and screen.panels.is_mounted:
             self._stale = False
-            self._screen.show(self._current_state())
+            screen.panels.show_draft(self._current_state())
 
     # --- its state ---------------------------------------------------------------------------------
 
@@ -154,7 +163,7 @@ class PreviewHost:
             error="",
         )
 
-    def _with_progress(self, event: events.CompactionProgress) -> PreviewState:
+    def _with_progress(self, event: events.CompactionProgress) -> DraftState:
         """Return the state after the draft has received new text.
 
         The first text after a retry replaces the earlier text; after a failure, it clears the error.
@@ -177,7 +186,7 @@ class PreviewHost:
     def _new_drafting(self) -> Drafting:
         return Drafting(since=self._chat.clock())
 
-    def _current_state(self) -> PreviewState:
+    def _current_state(self) -> DraftState:
         agent_state = self._runner.agent.state
         writer = (agent_state.models.summary_llm or agent_state.models.llm).info.id
         return replace(
@@ -195,13 +204,10 @@ class PreviewHost:
             cwd=agent_state.session.cwd,
         )
 
-    def _from_plan(self, reason: Reason, focus: str | None) -> PreviewState:
+    def _from_plan(self, reason: Reason, focus: str | None) -> DraftState:
         agent_state = self._runner.agent.state
         try:
             planned = agent_state.compaction.plan(reason)
         except FoldlineError as failure:
-            return PreviewState(reason=reason, focus=focus, error=str(failure))
-        return PreviewState(reason=reason, plan=planned, focus=focus)
-
-    def _forget(self) -> None:
-        self._screen = None
+            return DraftState(reason=reason, focus=focus, error=str(failure))
+        return DraftState(reason=reason, plan=planned, focus=focus)

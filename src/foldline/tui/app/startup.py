@@ -184,7 +184,6 @@ async def import_ahead(state: "AgentState") -> None:
 
 def _import_screens() -> None:
     from foldline.tui.app import inspector_host, session_commands  # noqa: F401
-    from foldline.tui.browser.preview import screen  # noqa: F401
 
 
 def import_client(llm: "LLM") -> None:

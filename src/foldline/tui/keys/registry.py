@@ -17,8 +17,7 @@ from foldline.protocol import FoldlineError
 SCREENS: Final = {
     CHAT: "foldline.frontend.commands",
     "transcript": "foldline.tui.transcript.keys",
-    "inspector": "foldline.tui.browser.inspector.keys",
-    "preview": "foldline.tui.browser.preview.keys",
+    "inspector": "foldline.tui.browser.keys",
     "sessions": "foldline.tui.overlays.sessions_view",
     "diff": "foldline.tui.overlays.diff",
     "picker": "foldline.tui.lists.picker",

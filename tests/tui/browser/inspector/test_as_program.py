@@ -14,9 +14,9 @@ from foldline.history import Session
 from foldline.protocol import SessionHeader
 from foldline.tui.app.inspector_app import INSPECTOR_IS_OPEN, InspectorApp
 from foldline.tui.browser.inspector.follow import FollowingInspector
-from foldline.tui.browser.inspector.keys import EDIT, KEYS
 from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.inspector.screen import InspectorScreen
+from foldline.tui.browser.keys import KEYS
 from foldline.tui.keys.bindings import bindings
 from foldline.tui.overlays.help import NOT_NOW, SLASH, HelpScreen
 from foldline.view.budget import Size
@@ -75,7 +75,7 @@ async def test_help_lists_every_key_and_gives_the_focus_back(key: str) -> None:
         items = [row.choice for row in app.screen.rows]
         assert SLASH not in {item.right for item in items}, "there is no chat here"
         for command in KEYS:
-            right = NOT_NOW if command.group == EDIT else command.group
+            right = NOT_NOW if command.group in ("Edit", "Draft") else command.group
             assert any(
                 item.note == command.help_text and item.right == right for item in items
             ), "nothing is edited here"
@@ -202,7 +202,7 @@ def test_a_long_title_pushes_nothing_out_of_the_header_that_says_where_one_is(
         report=0,
     )
     panels: Any = SimpleNamespace(
-        has_hints=live, activity="", travel=travel, projection=None
+        in_draft=False, has_hints=live, activity="", travel=travel, projection=None
     )
     row = "".join(
         text for text, _ in InspectorScreen(panels, title)._head(panels, width)

@@ -9,7 +9,6 @@ from foldline.protocol import Edit
 from foldline.tui.browser.inspector.link import HISTORY, VIEW
 from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.panels.edit_hints import PREAMBLE
-from foldline.tui.browser.preview.screen import PreviewScreen
 from foldline.view.items import ViewItem
 from foldline.view.weight import item_weight
 from support.live import StreamedAnswer
@@ -74,14 +73,14 @@ async def test_one_key_hides_shows_and_undoes_and_its_price_was_said_before(
     made = scene(tmp_path, shop_api())
     async with made.app.run_test(size=WIDE) as pilot:
         panels = await opened(made, pilot)
-        target, before = item(panels).index, panels._use.room.size
+        target, before = item(panels).index, panels.use.shown.room.size
         await made.until(pilot, lambda: f"{target} L" in status(made))
         assert "z hide −22.5k" in status(made)
         await pilot.press("z")
-        await made.until(pilot, lambda: panels._use.room.size < before - 20_000)
+        await made.until(pilot, lambda: panels.use.shown.room.size < before - 20_000)
         assert made.agent.session.projection.fate(target).kind == "hidden"
         assert item(panels).index == target  # the cursor stays on its entry
-        assert made.app.state.room.size == panels._use.room.size
+        assert made.app.state.room.size == panels.use.shown.room.size
         await pilot.press("u")
         await made.until(pilot, lambda: panels.view._items[0].index == target)
 
@@ -97,7 +96,7 @@ async def test_what_comes_while_it_is_open_is_shown_and_its_edits_wait_for_the_t
         await made.enter(pilot, "Now the same for cancel. " * 200)
         await made.until(pilot, lambda: made.llm.silent.is_set())
         panels = await opened(made, pilot)
-        await made.until(pilot, lambda: panels._use.room.size > before)
+        await made.until(pilot, lambda: panels.use.shown.room.size > before)
         assert panels.activity == "request in flight"
         await pilot.press("z")
         assert "after this turn" in status(made)
@@ -112,7 +111,7 @@ async def test_what_comes_while_it_is_open_is_shown_and_its_edits_wait_for_the_t
             ),
         )
         await made.until(
-            pilot, lambda: panels._use.room.size == made.app.state.room.size
+            pilot, lambda: panels.use.shown.room.size == made.app.state.room.size
         )
 
 
@@ -135,7 +134,7 @@ async def test_where_it_leads_to_and_the_way_back(tmp_path: Path) -> None:
         await pilot.pause()
         await made.until(pilot, lambda: panels.history.view.cursor == (found, 0))
         await pilot.press("f3")
-        await made.until(pilot, lambda: isinstance(made.app.screen, PreviewScreen))
+        await made.until(pilot, lambda: panels.in_draft)
         await pilot.press("escape")
         await made.until(pilot, lambda: made.app.screen is made.app.chat)
         assert made.app.focused is made.app.chat.prompt.editor
@@ -160,10 +159,10 @@ async def test_a_session_without_an_agent_shows_its_categories_also_for_a_reques
         await pilot.press("s")
         await app.workers.wait_for_complete()
         assert any("tool results" in row for row in screen_rows(app))
-        now = app.panels._use.room.size
+        now = app.panels.use.shown.room.size
         await pilot.press("comma")
         await app.workers.wait_for_complete()
-        assert app.panels._use.room.size != now and app.panels.by_size
+        assert app.panels.use.shown.room.size != now and app.panels.by_size
         await pilot.press("d")
         await app.workers.wait_for_complete()
         assert app.panels.comparing and not app.panels.by_size

@@ -21,13 +21,13 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.protocol.operations import EditView, UndoCompaction
-from foldline.tui.browser.inspector.keys import KEYS
 from foldline.tui.browser.inspector.panels import (
     NO_ENTRIES_HERE,
     READ_ONLY,
     InspectorPanels,
 )
 from foldline.tui.browser.inspector.screen import InspectorScreen
+from foldline.tui.browser.keys import KEYS
 from foldline.tui.browser.panels import edit_hints as hints_module
 from foldline.tui.browser.panels.edit_hints import (
     NOTHING_TO_UNDO,

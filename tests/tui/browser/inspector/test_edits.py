@@ -9,7 +9,6 @@ from foldline.protocol.entries import EditAction
 from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.panels.edit_hints import (
     IS_COMPACTION,
-    KEPT_LATER,
     PREAMBLE,
     EditHint,
     EditHints,
@@ -17,10 +16,10 @@ from foldline.tui.browser.panels.edit_hints import (
     action_of,
     change_words,
     edit_hints,
-    edit_row,
     nothing_to,
     undo_target,
 )
+from foldline.tui.browser.panels.status_rows import KEPT_LATER, edit_row
 from foldline.tui.look.cells import width_of
 from foldline.view.outline import CompactionOutline
 from foldline.view.projection import Projection

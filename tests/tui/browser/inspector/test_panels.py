@@ -8,7 +8,8 @@ from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
 from foldline.protocol import Entry, text_parts
-from foldline.tui.browser.inspector.panels import NOT_COMPACTED, InspectorPanels
+from foldline.tui.browser.inspector.entry_panels import NOT_COMPACTED
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.panels.entry_list import EntryList, row_of
 from foldline.tui.browser.panels.states import row_key, state_words
 from foldline.tui.browser.panels.workbench import NOT_FOUND

@@ -19,12 +19,14 @@ from foldline.tui.browser.panels.bodies import body_blocks
 from foldline.tui.browser.panels.entry_list import DIVIDER_KEY, EntryList, row_key
 from foldline.tui.browser.panels.entry_rows import (
     SummaryPreview,
-    gutter_width,
-    history_gutter,
     history_rows,
     summary_preview,
-    view_gutter,
     view_rows,
+)
+from foldline.tui.browser.panels.gutters import (
+    gutter_width,
+    history_gutter,
+    view_gutter,
 )
 from foldline.tui.browser.panels.states import in_view
 from foldline.tui.look.styles import Styles

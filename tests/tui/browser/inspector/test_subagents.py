@@ -13,8 +13,8 @@ from foldline.history.follower import Follower
 from foldline.past.moments import at_request
 from foldline.protocol import UserMessage, text_parts
 from foldline.tui.app.inspector_app import InspectorApp
+from foldline.tui.browser.inspector.entry_panels import NO_SUBAGENT
 from foldline.tui.browser.inspector.follow import FollowingInspector
-from foldline.tui.browser.inspector.panels import NO_SUBAGENT
 from foldline.tui.browser.inspector.timeline import subagent_words
 from support.children import CALLERS, finished_parent, write_session
 from support.stories import screen_rows

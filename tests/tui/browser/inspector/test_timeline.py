@@ -20,12 +20,13 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from foldline.tui.browser.inspector.keys import KEYS
-from foldline.tui.browser.inspector.panels import NOT_LIVE, InspectorPanels
+from foldline.tui.browser.inspector.entry_panels import NOT_LIVE
+from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.inspector.past import Past
 from foldline.tui.browser.inspector.screen import InspectorScreen
 from foldline.tui.browser.inspector.time_travel import NO_COMPACTION_BEFORE
 from foldline.tui.browser.inspector.timeline import NOT_PROVED, NOT_RECORDED, PROVED
+from foldline.tui.browser.keys import KEYS
 from foldline.tui.browser.panels.entry_list import EntryList
 from foldline.tui.browser.panels.states import row_key, state_words
 from foldline.tui.messages import OperationWanted

@@ -24,7 +24,8 @@ from foldline.tui.browser.panels.entry_list import (
     row_key,
     row_of,
 )
-from foldline.tui.browser.panels.entry_rows import ItemRow, RowSource, row_gutter
+from foldline.tui.browser.panels.entry_rows import ItemRow, RowSource
+from foldline.tui.browser.panels.gutters import row_gutter
 from foldline.tui.browser.panels.states import signs, state_words
 from foldline.tui.look.cells import (
     RowPiece,

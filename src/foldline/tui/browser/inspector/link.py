@@ -7,6 +7,8 @@ from functools import partial
 from typing import Final
 
 from foldline.tui.blocks.block import Key
+from foldline.tui.browser.draft.rows import ProposedView
+from foldline.tui.browser.inspector.compare import ViewDifference
 from foldline.tui.browser.inspector.files import (
     FileBlock,
     FilesPanel,
@@ -22,15 +24,14 @@ from foldline.tui.browser.panels.entry_list import (
     row_key,
     row_of,
 )
-from foldline.tui.browser.panels.entry_rows import (
-    SummaryPreview,
+from foldline.tui.browser.panels.entry_rows import SummaryPreview, summary_preview
+from foldline.tui.browser.panels.frame import Panel
+from foldline.tui.browser.panels.gutters import (
     gutter_width,
     history_gutter,
-    summary_preview,
     view_gutter,
     with_tick,
 )
-from foldline.tui.browser.panels.frame import Panel
 from foldline.tui.browser.panels.states import (
     compaction_of,
     first_compacted,
@@ -57,13 +58,13 @@ MEDIUM: Final = 90
 """Minimum width, in columns, for two panels."""
 
 
-def panels_at(width: int, active: int, *, alone: bool) -> frozenset[int]:
+def panels_at(width: int, active: int, *, alone: bool) -> tuple[int, ...]:
     """Return the panels to show at this width; only the active one if `alone`."""
     if alone or width < MEDIUM:
-        return frozenset({active})
+        return (active,)
     if width >= WIDE:
-        return frozenset({HISTORY, VIEW, FILES})
-    return frozenset({HISTORY, FILES if active == FILES else VIEW})
+        return (HISTORY, VIEW, FILES)
+    return (HISTORY, FILES if active == FILES else VIEW)
 
 
 def files_width(width: int) -> int:
@@ -151,7 +152,11 @@ class LinkedLists:
             follow=True,
         )
         view = EntryList(
-            id="view", gutter=self._view_gutter, gutter_width=width, follow=True
+            id="view",
+            gutter=self._view_gutter,
+            gutter_width=width,
+            faded=self._item_faded,
+            follow=True,
         )
         self.history = HistoryTable(history, cwd)
         self.view = ViewTable(view, overhead, cwd)
@@ -211,14 +216,19 @@ class LinkedLists:
             self.link = Link(key, VIEW)
 
     async def show_history(
-        self, then: Projection, before: Projection | None = None
+        self,
+        then: Projection,
+        before: Projection | None = None,
+        proposed: ProposedView | None = None,
     ) -> None:
         """Show the history as it was at another point.
 
         Args:
             before: an earlier state, with which the view is compared.
+            proposed: the view after a draft, with which the view is compared.
         """
         self.view.before = before
+        self.view.proposed = proposed
         self.view.take(then)
         self.history.take(then)
         view_rows = await self.view.build_rows()
@@ -247,7 +257,7 @@ class LinkedLists:
         ):
             table.view.widen_gutter(width)
             columns.show(partial(_column_names, what, width))
-        if self.view.difference is not None:
+        if isinstance(self.view.difference, ViewDifference):
             self._columns[1].show(self.view.difference.sums_row)
 
     def pick(self, picked: set[int]) -> None:
@@ -395,6 +405,11 @@ class LinkedLists:
         ):
             return (*spans, ("✓", "live bold"))
         return spans
+
+    def _item_faded(self, key: Key) -> bool:
+        """Whether a draft removes this item from the view."""
+        proposed = self.view.proposed
+        return proposed is not None and proposed.is_gone(self.view.view.block(key))
 
     def _faded(self, key: Key) -> bool:
         return key[0] >= 0 and is_gone(self.projection, key[0])

@@ -6,16 +6,16 @@ from textual import events
 from textual.app import ComposeResult
 
 from foldline.frontend.commands import key_of
-from foldline.frontend.keymap import name_of
 from foldline.past.describe import size_words
 from foldline.past.moments import Moment
 from foldline.text import numbers
 from foldline.text.harmless import clean_line
-from foldline.tui.browser.inspector.keys import KEYS
+from foldline.tui.browser.draft.words import header_row
 from foldline.tui.browser.inspector.panels import InspectorPanels
+from foldline.tui.browser.keys import key_name
 from foldline.tui.lists.screen import LeftOnce
 from foldline.tui.look.cells import RowPiece, Span, Spans, row
-from foldline.tui.look.lines import hint
+from foldline.tui.look.lines import cover_if_too_small, hint
 
 _NAMED: Final = 16
 """Minimum width of the session title in the header, in cells."""
@@ -29,25 +29,25 @@ _PANELS: Final = ("History", "LLM view", "Files")
 
 def docked_head(panels: InspectorPanels, width: int) -> list[Span]:
     """Return the header of the docked Inspector: ` 1 History  2 LLM view  3 Files    now · m maximise `."""
-    left = []
+    tabs = []
     names = ("Use", *_PANELS[1:]) if panels.by_size else _PANELS
     for number, name in enumerate(names):
         is_shown = number == panels.active
         spans = hint(
-            name_of(KEYS, f"panel-{number + 1}"),
+            key_name(f"panel-{number + 1}"),
             name,
             "text bold" if is_shown else "muted",
         )
-        left.append(RowPiece(spans, rank=0 if is_shown else 1, gap=2))
-    timeline = hint(name_of(KEYS, "timeline"), "Timeline")
-    left.append(RowPiece(timeline, rank=1, gap=2))
+        tabs.append(RowPiece(spans, rank=0 if is_shown else 1, gap=2))
+    timeline = hint(key_name("timeline"), "Timeline")
+    tabs.append(RowPiece(timeline, rank=1, gap=2))
     moment = panels.travel.moment
     moment_span = (
         ("now", "muted") if moment is None else (f"as of {moment.name}", "accent bold")
     )
-    maximise = ((" · ", "muted"), *hint(name_of(KEYS, "maximise"), "maximise"))
+    maximise = ((" · ", "muted"), *hint(key_name("maximise"), "maximise"))
     return row(
-        left, [RowPiece((moment_span,)), RowPiece(maximise, rank=2, gap=0)], width
+        tabs, [RowPiece((moment_span,)), RowPiece(maximise, rank=2, gap=0)], width
     )
 
 
@@ -72,6 +72,7 @@ class InspectorScreen(LeftOnce[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Skip the default handler if the size is unchanged, because the layout is already done."""
+        cover_if_too_small(self, event.size)
         if event.size == self.outer_size:
             event.prevent_default()
 
@@ -89,6 +90,8 @@ class InspectorScreen(LeftOnce[None]):
 
     def _head(self, panels: InspectorPanels, width: int) -> list[Span]:
         """Return the header: ` shop-api ▸ Orders ▸ Inspector    now · 28.6k of 131k 22% · F1 help `."""
+        if panels.in_draft:
+            return header_row(self._title, panels.draft.state, width)
         live = panels.has_hints
         moment = panels.travel.moment
         writer = self._writer if moment is None else ""

@@ -8,7 +8,6 @@ from foldline.agent.session.state import AgentState
 from foldline.compaction import Plan
 from foldline.compaction.automation import INEFFECTIVE
 from foldline.frontend.commands import key_of
-from foldline.frontend.keymap import name_of
 from foldline.frontend.state import ContextUse, ViewWeights
 from foldline.protocol import FoldlineError
 from foldline.text import numbers
@@ -16,7 +15,9 @@ from foldline.text.harmless import clean_line
 from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.plain import RowBlock, RowColumn, RuleBlock
-from foldline.tui.browser.inspector.keys import KEYS
+from foldline.tui.browser.keys import key_name
+from foldline.tui.browser.panels.entry_list import EntryList
+from foldline.tui.browser.panels.frame import Panel, TextLines
 from foldline.tui.look.cells import RowPiece, Span, piece, row, width_of, wrap_spans
 from foldline.tui.look.lines import hint
 from foldline.tui.look.meter import GLYPHS, PART_STYLES, Part, bar_spans
@@ -220,6 +221,7 @@ _ROOMY: Final = 16
 _COUNT: Final = 5
 _TOKENS: Final = 8
 _SHARE: Final = 5
+SHOWS_LARGEST: Final = "Enter goes to the largest item"
 TOTAL: Final = "The size of the next request, as shown by the meter."
 ASSUMED: Final = (
     "This model's window is unknown, so it is assumed. context.window sets it."
@@ -291,7 +293,7 @@ def _share_row(key: Key, share: Share, window: int) -> UseRow:
     sign, style = _glyph(_part_of(share.category)), "text"
     if share.category == "difference":
         sign, style = (" ", ""), "muted"
-    pin, drop = name_of(KEYS, "pin"), name_of(KEYS, "drop")
+    pin, drop = key_name("pin"), key_name("drop")
     return _use_row(
         key,
         name,
@@ -355,6 +357,35 @@ def use_heading(width: int) -> list[Span]:
     """
     head = f"{'items':>{_COUNT}} {'tokens':>{_TOKENS}} {'share':>{_SHARE}} "
     return [(f"{head:>{width}}"[-width:] if width > 0 else "", "muted")]
+
+
+class UsePanel(Panel):
+    """The panel that shows the use of the window by category."""
+
+    def __init__(self, use: WindowUse) -> None:
+        """Create the panel. It shows `use` as soon as `show` is called."""
+        self._heading = TextLines(id="heading")
+        super().__init__(EntryList(id="use"), title="1 Use", above=self._heading)
+        self.shown = use
+        """The displayed use of the window."""
+
+    def show(self, use: WindowUse) -> None:
+        """Show the use of the window."""
+        self.shown = use
+        self.view.set_blocks(use_rows(use))
+
+    @property
+    def about(self) -> str:
+        """The sentence about the category at the cursor."""
+        block = self.view.block(self.view.cursor or (-1, 0))
+        return block.about if isinstance(block, UseRow) else ""
+
+    def describe(self, *, is_active: bool) -> None:
+        """Update the text in the frame and the names of the columns."""
+        width = self.size.width or USE_WIDTH
+        self._heading.show(use_heading(width - 2))
+        self.head("~ estimated")
+        self.foot(SHOWS_LARGEST if is_active else "")
 
 
 def _part_of(category: Category) -> Part:

@@ -16,6 +16,7 @@ from foldline.text import numbers
 from foldline.text.numbers import many
 from foldline.tui.blocks.block import Block, BlockBatch, Key
 from foldline.tui.blocks.plain import TextBlock
+from foldline.tui.browser.draft.rows import ProposedView
 from foldline.tui.browser.inspector.compare import ViewDifference, is_run
 from foldline.tui.browser.panels.entry_list import (
     DIVIDER_KEY,
@@ -333,8 +334,10 @@ class ViewTable(RowTable):
         """Whether the largest items come first, instead of the oldest."""
         self.before: Projection | None = None
         """History whose view is the other side of the comparison; None shows a single view."""
-        self.difference: ViewDifference | None = None
-        """The differences from the view of `before`."""
+        self.proposed: ProposedView | None = None
+        """The rows of the proposed view, while a draft is shown."""
+        self.difference: ViewDifference | ProposedView | None = None
+        """The rows of two views: the differences from the view of `before`, or those of a draft."""
         self.names: tuple[str, ...] = ()
         """The names of a file. Summary lines that contain any of them are marked."""
         self.new_items: NewItems | None = None
@@ -412,7 +415,7 @@ class ViewTable(RowTable):
         if self.by_size:
             scale = projection.meter.scale
             self._items = projection.tally.heaviest(len(self._items), scale)
-        self.difference = None
+        self.difference = self.proposed
         if self.before is not None:
             pairs = tuple(difference(self.before.view, projection.view))
             self.difference = ViewDifference(self.before, projection, pairs, self._cwd)
@@ -495,6 +498,18 @@ class ViewTable(RowTable):
         batch.add(self.difference.rows(self.opened))
         return batch
 
+    def _from_end(self, count: int) -> None:
+        if self.difference is None:
+            super()._from_end(count)
+        else:
+            self.missing = 0
+            self._show_difference()
+
+    def show_proposed(self, proposed: ProposedView) -> None:
+        """Show the rows of a draft."""
+        self.proposed = self.difference = proposed
+        self._show_difference()
+
     def _show_difference(self) -> None:
         assert self.difference is not None, "two views are compared"
         rows = self.difference.rows(self.opened)
@@ -518,7 +533,7 @@ class ViewTable(RowTable):
         super().forget()
         self._items = []
         self.before = None
-        self.difference = None
+        self.proposed = self.difference = None
 
     def _rows(self, start: int, stop: int) -> list[Block]:
         return view_rows(

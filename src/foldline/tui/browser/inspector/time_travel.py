@@ -6,7 +6,6 @@ This module also provides the data for the timeline.
 from dataclasses import dataclass
 from typing import Final
 
-from foldline.frontend.keymap import name_of
 from foldline.past.moments import (
     Moment,
     at_compaction,
@@ -16,7 +15,6 @@ from foldline.past.moments import (
     size_at,
 )
 from foldline.past.subagents import SubagentAnswers
-from foldline.tui.browser.inspector.keys import KEYS
 from foldline.tui.browser.inspector.past import Past, RequestFacts
 from foldline.tui.browser.inspector.sizes import WindowUse, use_at
 from foldline.tui.browser.inspector.timeline import (
@@ -30,6 +28,7 @@ from foldline.tui.browser.inspector.timeline import (
     subagent_slots,
     subagent_words,
 )
+from foldline.tui.browser.keys import key_name
 from foldline.tui.look.cells import Spans
 from foldline.view.budget import Size
 from foldline.view.projection import Projection
@@ -57,6 +56,8 @@ class Viewpoint:
     """None stands for the current state."""
     before: Moment | None = None
     """The earlier point to compare with; None shows a single view."""
+    draft: bool = False
+    """Whether the current view is compared with the one that a compaction would leave."""
 
     @property
     def as_of(self) -> str:
@@ -75,6 +76,8 @@ class Viewpoint:
 
 NOW: Final = Viewpoint()
 """The current state."""
+PROPOSED: Final = Viewpoint(draft=True)
+"""The current state, and the compaction that a draft proposes."""
 
 
 def comparisons(
@@ -271,12 +274,12 @@ class TimeTravel:
         """
         moment = self.moment
         if moment is None or moment.kind != "request":
-            back = name_of(KEYS, "older-request")
+            back = key_name("older-request")
             return CANNOT_MARK.format(key=back)
         self.marked = None if self.marked == moment else moment
         if self.marked is None:
             return ""
-        return REQUEST_MARKED.format(request=moment.name, key=name_of(KEYS, "diff"))
+        return REQUEST_MARKED.format(request=moment.name, key=key_name("diff"))
 
     # --- The timeline ---------------------------------------------------------------------------------
 
@@ -321,4 +324,4 @@ class TimeTravel:
         then = shown if self.settled else None
         if moment.kind == "request":
             return request_words(now, moment, then, self._facts)
-        return compaction_words(now, moment, name_of(KEYS, "diff"))
+        return compaction_words(now, moment, key_name("diff"))

@@ -22,8 +22,8 @@ from foldline.text.harmless import clean_line
 from foldline.text.numbers import many
 from foldline.tui.browser.inspector import chart
 from foldline.tui.browser.inspector.chart import ColumnLayout
-from foldline.tui.browser.inspector.keys import scrubbing_words
 from foldline.tui.browser.inspector.past import RequestFacts
+from foldline.tui.browser.keys import scrubbing_words
 from foldline.tui.look.cells import Span, Spans, crop, width_of
 from foldline.tui.look.lines import LIGHT, LinesWidget, edge, hints_in, sides
 from foldline.view.budget import RequestSize, Size

@@ -152,14 +152,6 @@ class ScrollPosition:
     counterpart: Key | None = None
     follow: bool = True
 
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """The rows that must exist before this position can be restored."""
-        top = self.top[0] if self.top is not None else None
-        return tuple(
-            key for key in (top, self.cursor, self.counterpart) if key is not None
-        )
-
     @classmethod
     def of(cls, view: EntryList) -> "ScrollPosition":
         return cls(view.top, view.cursor, view.counterpart, view.follow)
@@ -174,9 +166,6 @@ class ScrollPosition:
         elif self.top is not None:
             view.scroll_to_line(*self.top)
         view.show_place()
-
-
-FOLLOWING: Final = ScrollPosition()
 
 
 class _ListPosition(NamedTuple):

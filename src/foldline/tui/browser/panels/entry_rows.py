@@ -42,28 +42,22 @@ from foldline.tui.browser.panels.bodies import body_blocks
 from foldline.tui.browser.panels.entry_list import (
     DIVIDER_KEY,
     TOOLS_KEY,
-    TOOLS_ROW,
     preview_key,
     row_key,
-    row_of,
 )
-from foldline.tui.browser.panels.states import row_index, sharer, signs, state_words
+from foldline.tui.browser.panels.states import row_index, sharer
 from foldline.tui.look.cells import (
-    RowPiece,
     Span,
     Spans,
     cut_left,
     cut_right,
     cut_words,
-    piece,
-    row,
     to_strip,
     width_of,
 )
-from foldline.tui.look.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.look.styles import Styles
 from foldline.view.budget import Size
-from foldline.view.items import IN_VIEW, ViewItem
+from foldline.view.items import ViewItem
 from foldline.view.outline import CompactionOutline, MessageOutline, Outline
 from foldline.view.projection import Projection
 from foldline.view.weight import entry_weight, item_weight, together
@@ -80,7 +74,6 @@ _KIND: Final = 8
 """Width of the kind column, in cells."""
 _TOKENS: Final = 6
 """Width of the token column, in cells."""
-INSIDE: Final = "part of this entry, Enter closes"
 _LEAST_TITLE: Final = 5
 """Minimum width of a shortened call title, in cells."""
 PREVIEW_LINES: Final = 6
@@ -127,11 +120,11 @@ class EntryRow(_SingleLineBlock):
         message = self.message
         projection = self.source.projection
         weighed = [message]
+        shares = self.caller is not None
         if self.caller is not None:
             weighed.append(projection.entries.message(self.caller))
         weight = together(entry_weight(projection, part) for part in weighed)
-        shares = self.caller is not None
-        row = MessageRow(self.key, self.source, message, weight, shares=shares)
+        row = message_row(self.key, self.source, message, weight, width, shares=shares)
         return row.render(width, styles)
 
     def text(self) -> str:
@@ -155,12 +148,17 @@ class ItemRow(_SingleLineBlock):
         if item.written:
             lead = (("summary ", "compacted"),)
             words = ((summary_words(projection, item), "text"),)
-            row = weighed_row(self.key, lead, words, weight)
-            return row.render(width, styles)
-        shares = self.caller is not None
-        return MessageRow(
-            self.key, self.source, item.message, weight, item.fate, shares=shares
-        ).render(width, styles)
+            return weighed_row(self.key, lead, words, weight).render(width, styles)
+        row = message_row(
+            self.key,
+            self.source,
+            item.message,
+            weight,
+            width,
+            item.fate,
+            shares=self.caller is not None,
+        )
+        return row.render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.item.message)
@@ -438,43 +436,6 @@ def summary_preview(row: Key, text: str, names: tuple[str, ...]) -> SummaryPrevi
     )
 
 
-def entry_row(
-    projection: Projection,
-    row_key: Key,
-    cursor: Key | None,
-    width: int,
-    more: str = "",
-) -> list[Span]:
-    """Return the status row for an entry that cannot be edited.
-
-    It shows the number, state, tool group, `more` and time.
-    """
-    if row_key == TOOLS_KEY:
-        return row([piece(TOOLS_ROW)], [], width)
-    index = row_key[0]
-    group = projection.group(index)
-    state = f" {state_words(projection, index)}"
-    left = [
-        RowPiece(
-            ((f"{index} ", "bold"), *signs(projection, index), (state, "text")),
-            cut="right",
-        )
-    ]
-    if len(group) > 1:
-        left.append(piece(f"tool group {group[0]}–{group[-1]}", "muted", rank=1))
-    if more:
-        left.append(piece(more, "muted", rank=1))
-    if cursor is not None and row_of(cursor) != cursor:
-        left.append(piece(INSIDE, "muted", rank=3))
-    right = []
-    entry = projection.entry(index)
-    if entry is not None and entry.at is not None:
-        right.append(
-            piece(f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}", "muted", rank=2)
-        )
-    return row(left, right, width)
-
-
 # --- One line ---------------------------------------------------------------------------------------------
 
 
@@ -484,71 +445,75 @@ def weighed_row(key: Key, lead: Spans, main: Spans, weight: Size) -> RowBlock:
     return RowBlock(key, lead, main, (RowColumn(tokens, _TOKENS, "muted", space=1),))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MessageRow(_SingleLineBlock):
-    """The row of a message: `user    read …/cut.py` or `├ bash  pytest -q   31 passed`.
+def message_row(
+    key: Key,
+    source: RowSource,
+    message: BaseMessage,
+    weight: Size,
+    width: int,
+    fate: str = "live",
+    *,
+    shares: bool,
+) -> RowBlock:
+    """Return the row of a message: `user    read …/cut.py` or `├ bash  pytest -q   31 passed`.
 
     Only the title is shortened.
+
+    Args:
+        width: the width of the row, in cells.
+        fate: state of the message in the displayed view.
+        shares: whether a result's row also represents its call, so that no line leads up from the row.
     """
+    description = describe(source.projection, message, source.cwd)
+    kind_style = "bold" if message.type == "user" else "muted"
+    lead: Spans = ((f"{description.kind:<{_KIND}}", kind_style),)
+    cut = cut_words
+    if isinstance(message, ToolResultMessage):
+        branch = _branch(source.projection, message.index, shares)
+        lead = ((f"{branch} ", "muted"), (f"{description.kind:<5} ", "text"))
+        cut = cut_right
+    if description.is_path:
+        cut = cut_left
+    room = width - width_of(lead) - _TOKENS - 1
+    main = tuple(_title_and_outcome(description, fate, room, cut))
+    return weighed_row(key, lead, main, weight)
 
-    source: RowSource
-    message: BaseMessage
-    weight: Size
-    fate: str = "live"
-    """State of the message in the displayed view."""
-    shares: bool = field(default=False, kw_only=True)
-    """Whether a result's row also represents its call, so that no line leads up from the row."""
 
-    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        source = self.source
-        description = describe(source.projection, self.message, source.cwd)
-        kind_style = "bold" if self.message.type == "user" else "muted"
-        lead: Spans = ((f"{description.kind:<{_KIND}}", kind_style),)
-        if isinstance(self.message, ToolResultMessage):
-            lead = ((f"{self._branch} ", "muted"), (f"{description.kind:<5} ", "text"))
-        room = width - width_of(lead) - _TOKENS - 1
-        main = tuple(self._main(description, room))
-        return weighed_row(self.key, lead, main, self.weight).render(width, styles)
-
-    def _main(self, description: Description, room: int) -> Iterator[Span]:
-        """Yield the title, cut to fit, and the outcome."""
-        title = description.title
-        outcome = description.outcome
-        is_hidden = self.fate == "hidden"
-        if is_hidden:
-            title = ", ".join(filter(None, (title, outcome)))
-            outcome = ""
-            room -= cell_len("[hidden: ]")
-        elif self.fate == "clipped":
-            outcome = ", ".join(filter(None, (outcome, "clipped")))
-        gap = 3 if room - cell_len(outcome) - 3 >= _LEAST_TITLE else 1
+def _title_and_outcome(
+    description: Description, fate: str, room: int, cut: Callable[[str, int], str]
+) -> Iterator[Span]:
+    """Yield the title, cut to fit, and the outcome."""
+    title = description.title
+    outcome = description.outcome
+    is_hidden = fate == "hidden"
+    if is_hidden:
+        title = ", ".join(filter(None, (title, outcome)))
+        outcome = ""
+        room -= cell_len("[hidden: ]")
+    elif fate == "clipped":
+        outcome = ", ".join(filter(None, (outcome, "clipped")))
+    gap = 3 if room - cell_len(outcome) - 3 >= _LEAST_TITLE else 1
+    if outcome:
+        room -= cell_len(outcome) + gap
+    title = cut(title, max(room, _LEAST_TITLE))
+    if title:
+        shown = f"[hidden: {title}]" if is_hidden else title
+        yield shown, _STYLES[description.tone]
         if outcome:
-            room -= cell_len(outcome) + gap
-        cut = cut_right if isinstance(self.message, ToolResultMessage) else cut_words
-        if description.is_path:
-            cut = cut_left
-        title = cut(title, max(room, _LEAST_TITLE))
-        if title:
-            shown = f"[hidden: {title}]" if is_hidden else title
-            yield shown, _STYLES[description.tone]
-            if outcome:
-                yield " " * gap, ""
-        if outcome:
-            yield from _outcome(outcome, description.failed)
+            yield " " * gap, ""
+    if outcome:
+        yield from _outcome(outcome, description.failed)
 
-    @property
-    def _branch(self) -> str:
-        """The line character that connects the results of a response."""
-        group = self.source.projection.group(self.message.index)
-        if len(group) == 1:
-            return "·"
-        is_last = group[-1] == self.message.index
-        if self.shares:
-            return "─" if is_last else "┌"
-        return "└" if is_last else "├"
 
-    def text(self) -> str:
-        return full_text(self.source.projection, self.message)
+def _branch(projection: Projection, index: int, shares: bool) -> str:
+    """Return the line character that connects the results of a response."""
+    group = projection.group(index)
+    if len(group) == 1:
+        return "·"
+    is_last = group[-1] == index
+    if shares:
+        return "─" if is_last else "┌"
+    return "└" if is_last else "├"
 
 
 def full_text(projection: Projection, message: BaseMessage) -> str:
@@ -582,77 +547,3 @@ def _outcome(brief: str, failed: bool) -> list[Span]:
     if added.startswith("+") and added[1:].isdigit():
         return [(added, "live"), *([(minus + removed, "alert")] if minus else [])]
     return [(brief, "muted")]
-
-
-# --- The gutter, computed when drawn, so that a compaction need not rebuild the rows ----------------------
-
-
-def gutter_width(last_index: int) -> int:
-    """Return the gutter width, in cells, required for this largest entry number."""
-    return 4 + max(5, len(str(max(last_index, 0))) + 1) + 1
-
-
-def row_gutter(signs: Sequence[Span], flag: Span, index: int, width: int) -> Spans:
-    """Return the gutter of a row: a cell for the cursor, then letter, symbol, flag and number."""
-    return ((" ", ""), *signs, flag, (f"{index:>{width - 5}} ", "muted"))
-
-
-def history_gutter(
-    projection: Projection, new_from: int | None, key: Key, line: int, width: int
-) -> Spans:
-    """Return the gutter of a line in History.
-
-    Args:
-        new_from: index of the first new entry of the view.
-    """
-    index = key[0]
-    if index < 0:
-        return ()
-    if key != row_of(key) or line:
-        return (("  ", ""), signs(projection, index)[1])
-    kind = projection.fate(index).kind
-    is_new = kind in IN_VIEW and new_from is not None and index >= new_from
-    flag = _flag(projection.is_pinned(index), is_new)
-    return row_gutter((letter(kind), gutter_sign(kind)), flag, index, width)
-
-
-def view_gutter(
-    block: Block | None, new_from: int | None, key: Key, line: int, width: int
-) -> Spans:
-    """Return the gutter of a line in the LLM view.
-
-    Args:
-        block: the block to which the line belongs.
-        new_from: index of the first new item.
-    """
-    if key == TOOLS_KEY:
-        return (("  ", ""), GUTTER_SIGNS["whole"])
-    if isinstance(block, SummaryPreview):
-        return (
-            (" " * (width - 2), ""),
-            ("▷" if line in block.marked else " ", "accent"),
-        )
-    if key == DIVIDER_KEY or not isinstance(block, ItemRow):
-        return ()
-    item = block.item
-    state, sign = letter(item.fate), gutter_sign(item.fate)
-    if item.written:
-        state, sign = (" ", ""), GUTTER_SIGNS["name"]
-    if key != block.key or line:
-        return (("  ", ""), sign)
-    is_new = new_from is not None and item.index >= new_from
-    return row_gutter((state, sign), _flag(item.pinned, is_new), item.index, width)
-
-
-def with_tick(spans: Spans) -> Spans:
-    """Replace the first cell of a gutter, which is reserved for the cursor, with `✓`."""
-    (text, style), *others = spans
-    if not text.startswith(" "):
-        return spans
-    return (("✓", "accent bold"), (text[1:], style), *others)
-
-
-def _flag(is_pinned: bool, is_new: bool) -> Span:
-    if is_pinned:
-        return ("*", "accent")
-    return ("+", "live") if is_new else (" ", "")

@@ -50,8 +50,6 @@ class Workbench(Widget):
 
     KEYS: ClassVar[Sequence[ScreenKey[Any]]] = ()
     SEARCH_PROMPT: ClassVar[str] = "find in this panel"
-    KEPT_HINT: ClassVar[str] = ""
-    """The word of the key hint that is dropped last if space runs out, except for help and close."""
     BLANK = True
     DEFAULT_CSS = """
     Workbench { layout: vertical; width: 1fr; height: 1fr; }
@@ -67,6 +65,8 @@ class Workbench(Widget):
         self.status_note: str | Spans = ""
         """Message shown in the status row until the cursor moves."""
         self.needle = ""
+        self.kept_hint = ""
+        """The word of the key hint that is dropped last if space runs out, except for help and close."""
         self.status = TextLines(id="status")
         self.hints = TextLines(id="hints")
         self.line = LineInput()
@@ -124,7 +124,7 @@ class Workbench(Widget):
             panel.show_focus(number == self.focused)
         self.describe_panels()
         self.status.show(self._note_row(width) or self.status_row(width))
-        self.hints.show(hints_row(self.hint_pairs(), width, kept=self.KEPT_HINT))
+        self.hints.show(hints_row(self.hint_pairs(), width, kept=self.kept_hint))
 
     def _note_row(self, width: int) -> list[Span]:
         note = self.status_note
@@ -184,6 +184,8 @@ class Workbench(Widget):
                 self.search(step)
             case "help":
                 open_help(self.app)
+            case "close" if self.line.display:
+                self.close_line()
             case "close" if not self.end_search():
                 self.leave()
 
@@ -306,8 +308,12 @@ class Workbench(Widget):
 
     def ask_search(self) -> None:
         """Show the search field instead of the status row."""
+        self.ask_line(self.SEARCH_PROMPT, self.needle, self._search_for)
+
+    def ask_line(self, prompt: str, text: str, done: Callable[[str], None]) -> None:
+        """Show a field instead of the status row."""
         self.status.display = False
-        self.line.ask(self.SEARCH_PROMPT, self.needle, self._search_for)
+        self.line.ask(prompt, text, done)
 
     def _search_for(self, text: str) -> None:
         self.close_line()
