@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.permissions import sandbox
+from foldline.agent.permissions import sandbox, sandbox_engine
 from foldline.agent.permissions.sandbox import READ_ACCESS, WRITE_ACCESS
 from foldline.agent.permissions.sandbox_launcher import landlock_version, writing_rules
 from support.sandboxes import SandboxRunner, sandbox_in
@@ -297,7 +297,7 @@ def test_each_version_of_landlock_is_used_and_its_gaps_are_reported(
     version: int, rights: int, unheld: str
 ) -> None:
     rules = writing_rules(["/work"], version)
-    assert unheld in sandbox._beyond_this_kernel(version)
+    assert unheld in sandbox_engine._beyond_this_kernel(version)
     assert bool(rules) is (version > 1), (
         "the first one would forbid all moves between folders"
     )
@@ -306,4 +306,4 @@ def test_each_version_of_landlock_is_used_and_its_gaps_are_reported(
         assert struct.unpack("=Q", bytes.fromhex(rules[0])) == (rights | moves,)
         places = dict(zip(rules[2::2], map(int, rules[3::2]), strict=True))
         assert places == {"/": moves, "/work": rights, "/dev": rights, "/proc": rights}
-    assert ("sockets" in sandbox._beyond_this_kernel(version)) is (version < 9)
+    assert ("sockets" in sandbox_engine._beyond_this_kernel(version)) is (version < 9)
