@@ -56,8 +56,7 @@ SAME: dict[str, str] = {
 
 EXPLAINED: dict[str, str] = {
     "f2": "on the Inspector it closes, as it opened",
-    "f3": "on the Compact preview it closes, as it opened",
-    "f": "in the preview it sets the focus, in the Inspector it finds a request; neither has both",
+    "f3": "in a draft it closes, as it opened",
     "f4": "in the Inspector it changes the order, as it opened the list by size",
     "ctrl+o": "in the list of sessions it lists the actions; there are no calls there",
     "o": "on Rewind it is the only place where something may be overwritten",

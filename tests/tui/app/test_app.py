@@ -339,7 +339,7 @@ async def test_a_commit_turns_gutters_adds_one_line_and_moves_no_row(
             running.gutters(),
             running.app.chat.transcript.top,
         )
-        cut = running.app.chat.reading.source._gutter.cut
+        cut = running.app.chat.reading.source._cut
         assert set(gutters) <= {"┃", "┣", " "}
         opened.set()
         await running.at_rest()
