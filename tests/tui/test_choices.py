@@ -278,7 +278,7 @@ async def test_an_answer_in_own_words_is_written_in_its_place_and_esc_closes_the
         await pilot.press("3", *"no 12")
         await pilot.pause()
         shown = "\n".join(screen_text(app))
-        assert "❯ no 12" in shown and "Enter accept" in shown
+        assert "❯ no 12" in shown and "Enter done" in shown
         await pilot.press("escape")
         await pilot.pause()
         clock.now += 2

@@ -225,7 +225,7 @@ async def test_a_call_is_declined_with_a_sentence_for_the_model(
         await pilot.press(*keys, *"use 4")
         await pilot.pause()
         shown = "\n".join(screen_text(app))
-        assert "❯ use 4" in shown and "Enter accept · Esc cancel" in shown
+        assert "❯ use 4" in shown and "Enter done · Esc cancel" in shown
         await pilot.press("escape")
         app.clock.now += 2
         await pilot.press("4", "enter")

@@ -244,16 +244,17 @@ class QuestionDock(LinesWidget, can_focus=True):
             if self._dialog is not dialog:
                 return  # the question is gone
             self._dialog = None
+            self.update()
             if line is None:
                 self._now.reason = dialog.text
             else:
                 self._answer(question, option, line)
 
-        note = WHY if question.kind == "call" else clean_line(option.label)
-        title = self._sentence(question)
-        dialog = LineDialog(title, note, one_line, text=self._now.reason)
+        note = WHY if question.kind == "call" else self._sentence(question)
+        dialog = LineDialog(option.label, note, one_line, text=self._now.reason)
         dialog.cover_prompt()
         self._dialog = dialog
+        self.update()
         self._chat.open_dialog(dialog, answered)
 
     def other_rule(self) -> None:
@@ -408,7 +409,7 @@ class QuestionDock(LinesWidget, can_focus=True):
         question = self._question
         if question is None:
             return []
-        look = frame(self.has_focus)
+        look = frame(self.has_focus and self._dialog is None)
         body = self._body(question)
         layout = self._layout(question)
         self._now.top = min(self._now.top, max(len(body) - layout.rows, 0))

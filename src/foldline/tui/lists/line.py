@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 KEYS: Final = table(
     "line",
     "Dialog",
-    ScreenKey[None]("take", ("enter",), "Accepts the text.", hint="accept", own=True),
+    ScreenKey[None]("take", ("enter",), "Accepts the text.", hint="done", own=True),
     ScreenKey(
         "close",
         ("escape",),
