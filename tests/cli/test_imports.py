@@ -165,7 +165,7 @@ def test_front_ends_without_a_screen_load_neither_textual_nor_rich(
     )
     modules = done.stderr.split()
     assert "foldline.frontend.state" in modules
-    assert of(modules, "textual", "rich", "foldline.tui", "acp", "yaml") == []
+    assert of(modules, "textual", "rich", "foldline.tui", "acp") == []
 
 
 @pytest.mark.slow

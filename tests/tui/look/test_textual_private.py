@@ -11,6 +11,7 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
+from textual.reactive import _watch
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.widget import Widget
@@ -43,6 +44,7 @@ HOOKS = {
     "keys of a terminal": (XTermParser._sequence_to_key_events, "00dfe99846ed"),
     "going on after a stop": (LinuxDriver._sigcont_application, "1d7463a74df1"),
     "what waits to be written": (WriterThread.run, "314021aab4f5"),
+    "who watches a value": (_watch, "d0a0965fc6ce"),
     "reading keys": (LinuxDriver.run_input_thread, "d796af6d69db"),
 }
 """What it is for, Textual's code, and the digest of that in 8.2.8. Where one differs: read what changed, mend

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from foldline.text.harmless import clean
-from foldline.tui.look.textual_private import OrderedInput, OrderedTextArea
+from foldline.tui.look.textual_private import (
+    OrderedInput,
+    OrderedTextArea,
+    stop_watching,
+)
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult
@@ -127,6 +131,9 @@ class Editor(OrderedTextArea):
         self._is_saving = False
         self._deleted = ""
         """The text of the last word or line that was deleted with a key."""
+
+    def on_unmount(self) -> None:
+        stop_watching(self.app, self)
 
     def action_delete_left(self) -> None:
         if not self.delete_placeholder(True):

@@ -18,6 +18,7 @@ from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.geometry import Size
@@ -315,6 +316,17 @@ class OrderedTextArea(TextArea):
         It is hidden while another screen covers the text area.
         """
         return self.show_cursor and super()._draw_cursor
+
+
+def stop_watching(watched: DOMNode, widget: Widget) -> None:
+    """End the watches of a removed widget.
+
+    Textual ends them only when the watched value changes, and keeps the widget until then.
+    """
+    watchers: dict[str, list[tuple[DOMNode, object]]]
+    watchers = getattr(watched, "__watchers", {})
+    for watches in watchers.values():
+        watches[:] = [watch for watch in watches if watch[0] is not widget]
 
 
 def app_of(driver: Driver) -> App[Any]:
