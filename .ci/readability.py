@@ -19,11 +19,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "riddles, % of docstrings": 1.0,
+    "riddles, % of docstrings": 0.8,
     "words of a docstring, median": 10.0,
-    "bare names, per 1,000": 1.0,
-    "nodes per code line": 4.12,
-    "nodes": 334_995,
+    "bare names, per 1,000": 0.8,
+    "nodes per code line": 4.09,
+    "nodes": 333_992,
     "conditionals in conditionals": 0,
     "assignments of three": 0,
     "times bool()": 0,
