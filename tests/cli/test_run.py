@@ -14,8 +14,8 @@ from foldline.agent.turn.request import CROSSES_TIER
 from foldline.cli.arguments import LIMIT_FORM
 from foldline.cli.run import NOT_RUN, THOUGHT_TOO_LONG
 from foldline.compaction.summary_text import lists_of
-from foldline.llm.catalog import NO_ADDRESS
 from foldline.llm.failures import WRONG_KEY
+from foldline.llm.providers import NO_ADDRESS
 from support.command_line import CommandLine
 from support.sentences import says
 from support.server import MODEL, running_server

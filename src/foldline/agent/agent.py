@@ -27,6 +27,7 @@ from foldline.agent.turn.request import EMPTY_ANSWER
 from foldline.compaction import CompactionStrategy
 from foldline.history import Session
 from foldline.llm import LLM
+from foldline.llm.base import OFFLINE
 from foldline.protocol import (
     ApprovalMode,
     AssistantMessage,
@@ -310,7 +311,11 @@ def at_rest(agent: Agent, action: Callable[[], None]) -> bool:
 
 def use_request_options(state: AgentState, settings: Settings) -> None:
     """Apply changed request settings, starting with the next request."""
-    from foldline.llm.client import ModelClient
+    if state.models.llm.dialect == OFFLINE:
+        return
+    from foldline.llm.client import (
+        ModelClient,  # slow, and not used by the offline model
+    )
 
     if isinstance(state.models.llm, ModelClient):
         state.models.llm.use(settings.request_options)

@@ -15,6 +15,10 @@ from foldline.protocol import (
 )
 from foldline.view.tokens import estimate_tokens
 
+MESSAGES = "messages"
+"""Dialect name of Claude's own API, recorded with each request."""
+RESPONSES = "responses"
+"""Dialect name of the Responses API, recorded with each request."""
 OFFLINE = "offline"
 """Id, provider name and dialect name of the embedded model (`llm.offline`)."""
 STAND_IN = "{failure} {model} writes the summary instead."

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from importlib.util import find_spec
-from urllib.parse import urlsplit
 
 from foldline.protocol import FoldlineError
 
@@ -21,9 +20,6 @@ from .wire import DEFAULT, Options
 INSTALL = "pip install 'foldline[anthropic]'"
 NEEDS_KEY = "{provider} needs a key: set {name}{source}."
 NEEDS_SDK = "{provider} needs Anthropic's package: install it with {command}."
-NO_ADDRESS = (
-    "{origin} must be an http or https address, such as http://localhost:8000/v1."
-)
 
 
 def connect(
@@ -71,28 +67,6 @@ def require_sdk(provider: Provider) -> None:
     """
     if provider.api == "messages" and find_spec("anthropic") is None:
         raise FoldlineError(NEEDS_SDK, provider=provider.title, command=INSTALL)
-
-
-def checked_url(url: str, origin: str) -> str:
-    """Return a URL after checking that its scheme is http or https.
-
-    Args:
-        origin: setting or variable that contains the URL, as named in the error message.
-
-    Raises:
-        FoldlineError: the URL has another scheme, or is invalid.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port or 1
-        is_usable = (
-            parts.scheme in ("http", "https") and bool(parts.hostname) and port > 0
-        )
-    except ValueError:  # the port is not a number
-        is_usable = False
-    if not is_usable:
-        raise FoldlineError(NO_ADDRESS, origin=origin)
-    return url
 
 
 async def list_models(provider: Provider, key: str = "") -> list[ListedModel]:

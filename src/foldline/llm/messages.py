@@ -28,7 +28,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.messages import StopReason, json_object
 
-from .base import Request, ToolSpec
+from .base import MESSAGES, Request, ToolSpec
 from .call_assembly import LONGEST_NAME
 from .chat import CONTEXT_WINDOW_EXCEEDED
 from .dialect import text_piece
@@ -55,9 +55,6 @@ from .wire import (
     Wire,
     stop_or_calls,
 )
-
-MESSAGES = "messages"
-"""Name of this API's dialect, recorded with each request."""
 
 
 def to_messages(messages: Sequence[BaseMessage], reader: str) -> list[JsonObject]:

@@ -15,9 +15,14 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
 
+from foldline.protocol import FoldlineError
+
 Api = Literal["chat", "responses", "messages"]
 Listing = Literal["openai", "ollama", "llama-cpp", "lm-studio"]
 
+NO_ADDRESS = (
+    "{origin} must be an http or https address, such as http://localhost:8000/v1."
+)
 ENVIRONMENT = "env"
 """Name of the provider for the server at OPENAI_BASE_URL."""
 SHORTEST_KEY = 8
@@ -245,3 +250,25 @@ def _port(base_url: str) -> int | None:
         return parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
         return None
+
+
+def checked_url(url: str, origin: str) -> str:
+    """Return a URL after checking that its scheme is http or https.
+
+    Args:
+        origin: setting or variable that contains the URL, as named in the error message.
+
+    Raises:
+        FoldlineError: the URL has another scheme, or is invalid.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 1
+        is_usable = (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and port > 0
+        )
+    except ValueError:  # the port is not a number
+        is_usable = False
+    if not is_usable:
+        raise FoldlineError(NO_ADDRESS, origin=origin)
+    return url

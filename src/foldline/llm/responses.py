@@ -26,11 +26,11 @@ from foldline.protocol import (
 )
 from foldline.protocol.messages import StopReason, json_object
 
-from .base import Request, ToolCallChunk, ToolSpec
+from .base import MESSAGES, RESPONSES, Request, ToolCallChunk, ToolSpec
 from .dialect import OPENAI, dialect_named, to_openai
 from .growing import Growing, Room
 from .lenient import mapping, sequence, string
-from .messages import MESSAGES, to_messages
+from .messages import to_messages
 from .rendering import (
     MessageRendering,
     can_read,
@@ -51,9 +51,6 @@ from .wire import (
     Wire,
     stop_or_calls,
 )
-
-RESPONSES = "responses"
-"""Name of this API's dialect, recorded with each request."""
 
 Item = JsonObject
 """An input item, ready to be encoded as JSON."""

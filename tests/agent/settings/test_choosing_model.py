@@ -20,8 +20,8 @@ from foldline.agent.settings.settings import (
     load_settings,
 )
 from foldline.history import Session
-from foldline.llm.catalog import NEEDS_KEY, NO_ADDRESS
-from foldline.llm.providers import PROVIDERS
+from foldline.llm.catalog import NEEDS_KEY
+from foldline.llm.providers import NO_ADDRESS, PROVIDERS
 from foldline.protocol import FoldlineError, UserMessage, text_parts
 from support.sentences import says
 from support.trust import bring

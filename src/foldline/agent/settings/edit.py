@@ -143,8 +143,8 @@ def server_at(address: str, known: Mapping[str, Provider]) -> Provider:
     Raises:
         FoldlineError: the address is not valid.
     """
-    from foldline.llm.catalog import checked_url
     from foldline.llm.dialect import dialect_for
+    from foldline.llm.providers import checked_url
 
     url = _complete_url(address.strip())
     checked_url(url, TYPED)

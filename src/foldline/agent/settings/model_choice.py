@@ -145,8 +145,7 @@ def server_of_environment(url: str) -> Provider:
     Raises:
         FoldlineError: the URL is invalid.
     """
-    from foldline.llm.catalog import checked_url
-    from foldline.llm.providers import is_local
+    from foldline.llm.providers import checked_url, is_local
 
     checked_url(url, "OPENAI_BASE_URL")
     preset = provider_at(url)
@@ -182,8 +181,8 @@ def own_provider(name: str, table: ProviderSettings) -> Provider:
     Raises:
         FoldlineError: the provider has no address, or an invalid one.
     """
-    from foldline.llm.catalog import checked_url
     from foldline.llm.dialect import dialect_for
+    from foldline.llm.providers import checked_url
 
     url = table.base_url
     setting = dotted((SECTION, name, "base_url"))

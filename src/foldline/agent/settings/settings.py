@@ -321,8 +321,6 @@ def _client(
     environ: Mapping[str, str],
     window_of: Callable[[str], int | None],
 ) -> "LLM":
-    from foldline.llm.catalog import connect
-
     if name == OFFLINE or (provider is None and not name):
         from foldline.llm.offline import OfflineLLM
 
@@ -342,6 +340,8 @@ def _client(
     ):
         name = environ.get("OPENAI_MODEL", "").strip()
     key = key_of(provider, environ)
+    from foldline.llm.catalog import connect  # slow, and not used by the offline model
+
     return connect(
         provider,
         name,

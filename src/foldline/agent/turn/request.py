@@ -22,7 +22,7 @@ from foldline.llm import (
     ThinkingChunk,
     ToolSpec,
 )
-from foldline.llm.messages import MESSAGES
+from foldline.llm.base import MESSAGES
 from foldline.llm.models import price_of
 from foldline.llm.overflow import silent_overflow
 from foldline.protocol import (

@@ -10,10 +10,10 @@ from foldline.agent.settings.edit import save_server, server_at
 from foldline.agent.settings.model_choice import save_choice, server_of_environment
 from foldline.agent.settings.settings import Settings
 from foldline.llm import LLM
+from foldline.llm.base import MESSAGES, RESPONSES
 from foldline.llm.catalog import completed, list_models, require_sdk
 from foldline.llm.client import preload
 from foldline.llm.listing import ListedModel
-from foldline.llm.messages import MESSAGES
 from foldline.llm.providers import (
     ENVIRONMENT,
     PROVIDERS,
@@ -21,7 +21,6 @@ from foldline.llm.providers import (
     address_of,
     is_local,
 )
-from foldline.llm.responses import RESPONSES
 from foldline.protocol import FoldlineError
 
 INVALID_KEY: Final = (
