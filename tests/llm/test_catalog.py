@@ -11,7 +11,6 @@ from foldline.llm.catalog import (
     INSTALL,
     NEEDS_KEY,
     NEEDS_SDK,
-    checked_url,
     connect,
     list_models,
 )
@@ -22,7 +21,7 @@ from foldline.llm.models import (
     model_info,
     table,
 )
-from foldline.llm.providers import NO_ADDRESS, PROVIDERS, Provider
+from foldline.llm.providers import NO_ADDRESS, PROVIDERS, Provider, checked_url
 from foldline.protocol import FoldlineError
 from support.sentences import pattern
 from support.server import RunningServer, running_server
