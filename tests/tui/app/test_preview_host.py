@@ -337,6 +337,16 @@ async def test_with_nothing_to_compact_the_chat_says_so(tmp_path: Path) -> None:
         assert NOTHING_TO_COMPACT in running.text
 
 
+async def test_with_nothing_to_compact_the_inspector_says_so(tmp_path: Path) -> None:
+    async with live(tmp_path) as running:
+        await running.press("f2")
+        await running.drawn()
+        await running.press("f3")
+        await running.drawn()
+        assert isinstance(running.app.screen, InspectorScreen)
+        assert NOTHING_TO_COMPACT in running.text
+
+
 async def test_nothing_is_committed_under_the_eyes_of_who_looks_at_the_preview(
     tmp_path: Path,
 ) -> None:
