@@ -132,12 +132,12 @@ class Runner:
             self._announce()
         self.agent.executor.submit(operations.Interrupt())
 
-    def submit(self, operation: operations.Operation) -> None:
-        """Start an operation other than a prompt.
+    def submit(self, operation: operations.Operation) -> str:
+        """Start an operation other than a prompt, and return its id.
 
         For example an answer, an undo or a compaction.
         """
-        self.agent.executor.submit(operation)
+        return self.agent.executor.submit(operation)
 
     @property
     def unsent(self) -> tuple[str, ...]:

@@ -87,8 +87,8 @@ class AgentRunner(Protocol):
 
     agent: Agent
 
-    def submit(self, operation: Operation) -> None:
-        """Start an operation."""
+    def submit(self, operation: Operation) -> str:
+        """Start an operation, and return its id."""
 
 
 class OpensScreens(Protocol):

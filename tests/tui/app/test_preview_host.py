@@ -337,6 +337,49 @@ async def test_with_nothing_to_compact_the_chat_says_so(tmp_path: Path) -> None:
         assert NOTHING_TO_COMPACT in running.text
 
 
+async def test_f3_twice_during_a_turn_writes_one_draft(tmp_path: Path) -> None:
+    answer = StreamedAnswer()
+    async with live(tmp_path, summaries=("## Goal\n- once",)) as running:
+        await fill(running)
+        running.llm.script.append(answer)
+        await running.enter("And now.")
+        await running.until(lambda: running.agent.executor.busy)
+        for _ in range(2):
+            await running.press("f3")
+            await running.until(lambda: shows_preview(running))
+            await running.press("f3")
+            await running.until(lambda: not shows_preview(running))
+        answer.end()
+        await ready(running)
+        await running.at_rest()
+        assert len(running.llm.summary_requests) == 1
+
+
+async def test_f2_shows_the_entries_after_the_list_by_size(tmp_path: Path) -> None:
+    async with live(tmp_path) as running:
+        await running.ask("Hello.")
+        await running.press("f4")
+        await running.drawn()
+        screen = running.app.screen
+        assert isinstance(screen, InspectorScreen) and screen.panels.by_size
+        await running.press("f2")
+        await running.drawn()
+        assert running.app.screen is screen and not screen.panels.by_size
+        await running.press("f2")
+        await running.drawn()
+        assert running.app.screen is not screen
+
+
+async def test_with_nothing_to_compact_the_inspector_says_so(tmp_path: Path) -> None:
+    async with live(tmp_path) as running:
+        await running.press("f2")
+        await running.drawn()
+        await running.press("f3")
+        await running.drawn()
+        assert isinstance(running.app.screen, InspectorScreen)
+        assert NOTHING_TO_COMPACT in running.text
+
+
 async def test_nothing_is_committed_under_the_eyes_of_who_looks_at_the_preview(
     tmp_path: Path,
 ) -> None:

@@ -24,6 +24,7 @@ from foldline.tui.chat.question_text import (
     SENSITIVE,
     QuestionText,
 )
+from foldline.tui.keys.typed_ahead import TOO_SOON
 from foldline.tui.look.cells import Span
 from foldline.tui.messages import OperationWanted
 from support.chat_app import ChatApp, Clock, screen_text
@@ -211,6 +212,19 @@ async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(
         assert isinstance(event, OperationWanted)
         assert event.operation == Approve(call_id="c1", answer="deny", why="use a copy")
         assert app.chat.prompt.editor.text == typed
+
+
+async def test_enter_does_not_allow_a_call_whose_key_for_no_came_too_soon() -> None:
+    app = ChatApp(asking(CALL), clock=Clock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await pilot.press("alt+n")
+        await pilot.pause()
+        assert TOO_SOON in "\n".join(screen_text(app))
+        app.clock.now += 2
+        await pilot.press("enter")
+        await pilot.pause()
+        assert WHY in "\n".join(screen_text(app)) and not app.posted
 
 
 @pytest.mark.quick_cases(1)

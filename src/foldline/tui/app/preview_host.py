@@ -11,6 +11,7 @@ from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
 from foldline.tui.browser.draft.state import Drafting, DraftState
+from foldline.tui.look.status import HasStatusLine
 from foldline.tui.session_window import AgentRunner, SessionWindow
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class PreviewHost:
         self._last_screen: InspectorScreen | None = None
         """The screen that has shown a draft last."""
         self._stale = False
+        self._requested = ""
+        """The id of the compaction that was requested last, until it has ended."""
 
     # --- called by the program ------------------------------------------------------------------------
 
@@ -53,18 +56,26 @@ class PreviewHost:
             return
         if self._state.drafting is not None:
             self._runner.submit(operations.HoldCommit())
-        elif focus or not self._has_proposal():
+        elif focus or not (self._requested or self._has_proposal()):
             self._state = self._from_plan("manual", focus or None)
             if self._state.plan is None and not self._runner.agent.executor.busy:
-                self._chat.remark(self._state.error or NOTHING_TO_COMPACT)
+                self._say(self._state.error or NOTHING_TO_COMPACT)
                 return
             compaction = operations.CompactSession(
                 reason="manual", focus=focus or None, preview=True
             )
-            self._runner.submit(compaction)
+            self._requested = self._runner.submit(compaction)
         self._last_screen = self._show(self._current_state())
         # Events that arrive before mounting would be shown only with the next event, which may never come.
         self._last_screen.call_after_refresh(self.draw)
+
+    def _say(self, words: str) -> None:
+        """Show a message on the screen in front: the chat, or the Inspector that covers it."""
+        front = self._chat.front
+        if isinstance(front, HasStatusLine):
+            front.tell(words)
+        else:
+            self._chat.remark(words)
 
     @property
     def _screen(self) -> "InspectorScreen | None":
@@ -86,6 +97,9 @@ class PreviewHost:
         """
         state = self._state
         match event:
+            case events.TaskFinished(task=self._requested):
+                self._requested = ""
+                return
             case events.ProposalReady():
                 self._take_proposal(event)
             case events.ProposalClosed():

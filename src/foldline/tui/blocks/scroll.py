@@ -319,9 +319,13 @@ class BlockScroll(Themed, SizedScrollView):
         If `only_if_hidden` is not set, scroll the block to the top row.
         """
         index = self._blocks.find(key)
-        if index is None or not self._viewport.height:
-            return
         port = self._viewport
+        if index is None:
+            return
+        if not port.height:
+            if not only_if_hidden:
+                port.start_at(index)
+            return
         top, line = port.top
         row = self._row_of(index)
         if (

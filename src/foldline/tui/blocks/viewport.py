@@ -106,6 +106,11 @@ class Viewport:
         self.scroll_by(-row)
         self.fill()
 
+    def start_at(self, index: int) -> None:
+        """Show the first line of a block in the first row once the view has a height."""
+        self.top = (index, 0)
+        self.follow = False
+
     # --- Changes to the blocks ------------------------------------------------------------------------
 
     def replace_all(self, blocks: Sequence[Block] | BlockBatch) -> None:

@@ -176,7 +176,17 @@ class QuestionDock(LinesWidget, can_focus=True):
         if option is None:
             self._chat.remark(NO_RULE)
         else:
+            if (
+                not option.agrees
+            ):  # so that Enter does not agree if this key came too soon
+                self._mark(option)
             self._take(option)
+
+    def _mark(self, option: Answerable) -> None:
+        """Move the mark to this answer, if it is on the screen."""
+        if option in self._now.offered:
+            self._now.marked = self._now.offered.index(option)
+            self.update()
 
     def leave(self) -> None:
         """Decline the call without a reason, or close a choice without an answer."""

@@ -490,6 +490,17 @@ async def test_the_finished_draft_takes_the_place_of_the_streamed_one() -> None:
         assert "modified-files 2" in text(app) and "6 of 7 facts lost" in text(app)
 
 
+@pytest.mark.parametrize("size", [SMALL, TALL])
+async def test_a_finished_draft_is_read_from_its_start(size: tuple[int, int]) -> None:
+    made = (await state()).proposal
+    assert made is not None
+    long = made.revised(notes=f"first line\n{NOTES}")
+    async with running(await state(proposal=long), size) as (app, pilot):
+        await pilot.press("2")
+        await pilot.pause()
+        assert "first line" in text(app)
+
+
 @pytest.mark.quick
 async def test_esc_cancels_a_draft_and_nothing_else_is_decided_meanwhile() -> None:
     async with running(await drafting()) as (app, pilot):

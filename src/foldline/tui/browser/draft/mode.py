@@ -45,7 +45,7 @@ GUIDANCE_PROMPT: Final = "what should the new draft do better? (optional)"
 UPDATING: Final = "updating …"
 NO_CUT: Final = "No cut: this strategy chooses what to keep."
 DRAFT_ENDED: Final = (
-    "There is no draft. Press Esc to return, then use /preview to start one."
+    "There is no draft. Press Esc, then use /compact --preview to start one."
 )
 DRAFT_WAITS: Final = "The draft starts when the current work has finished."
 AFTER_DRAFT: Final = "Available once the draft has been written."

@@ -294,7 +294,7 @@ class InspectorPanels(TimePanels):
 
     def _to_entries(self) -> None:
         """Show the entries in order or, if they are already shown, close the Inspector."""
-        if self.in_draft:
+        if self.in_draft or self.by_size:
             self.go_to_history()
         else:
             self.close()
