@@ -24,11 +24,14 @@ class InspectorApp(BaseApp[None]):
         self.inspector = inspector
 
     def action_stay(self) -> None:
-        """Tell the user that the Inspector is already open.
+        """Show the entries or, if they are already shown, say that the Inspector is open.
 
         Without this action, F2 would close the Inspector and so quit the app.
         """
-        self.inspector.tell(INSPECTOR_IS_OPEN)
+        if self.inspector.panels.by_size:
+            self.inspector.panels.go_to_history()
+        else:
+            self.inspector.tell(INSPECTOR_IS_OPEN)
 
     async def on_mount(self) -> None:
         await self.push_screen(self.inspector, lambda _: self.exit())

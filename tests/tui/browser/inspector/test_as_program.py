@@ -54,6 +54,10 @@ async def test_the_key_that_opens_an_inspector_does_not_end_one_that_is_the_prog
         await pilot.press("f2")
         await pilot.pause()
         assert not app._exit and INSPECTOR_IS_OPEN in "".join(screen_rows(app))
+        await pilot.press("f4")
+        assert app.inspector.panels.by_size
+        await pilot.press("f2")
+        assert not app._exit and not app.inspector.panels.by_size
 
 
 async def test_q_is_text_in_the_search_field() -> None:
