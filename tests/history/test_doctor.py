@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.history import EVENTS, Contents, Session, parse_log
+from foldline.history import EVENTS, Contents, Session, child_events, parse_log
 from foldline.history.doctor import (
     CUT_OFF,
     NO_INDEX,
@@ -26,8 +26,15 @@ from foldline.history.doctor import (
     inspect_session,
     scan,
 )
+from foldline.history.origin import SPAWNED
 from foldline.history.paths import INDEX
-from foldline.history.repair import NEWER_VERSION, REPAIR_NOTICE, repair, repair_plan
+from foldline.history.repair import (
+    NEWER_VERSION,
+    REPAIR_NOTICE,
+    repair,
+    repair_plan,
+    tidy_up,
+)
 from foldline.protocol import (
     Checkpoint,
     FileImage,
@@ -289,6 +296,44 @@ def test_remains_of_a_dead_process_are_found_and_removed(tmp_path: Path) -> None
     ]
     assert folder.stat().st_mode & 0o777 == 0o700
     assert events.stat().st_mode & 0o777 == 0o600
+
+
+def test_tidying_up_removes_remains_and_leaves_the_log_alone(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
+    folder = events.parent
+    assert tidy_up(events, NOW) == ()
+    (folder / "holder.json").write_text('{"pid": 1}')
+    (folder / ".foldline-0123456789ab.tmp").write_text("{")
+    folder.chmod(0o755)
+    before = events.read_bytes()
+    assert len(tidy_up(events, NOW)) == 3
+    assert findings(events) == {}
+    assert events.read_bytes() == before
+    assert tidy_up(events, NOW) == ()
+
+
+def test_nothing_is_tidied_up_beside_an_active_writer(tmp_path: Path) -> None:
+    events = write_session(tmp_path)
+    writer = Session.open(events)
+    writer.claim()
+    draft = events.parent / ".foldline-0123456789ab.tmp"
+    draft.write_text("{")
+    assert tidy_up(events, NOW) == ()
+    assert draft.exists()
+    writer.close()
+
+
+def test_a_subagents_lost_header_names_its_parent_again(tmp_path: Path) -> None:
+    parent = write_session(tmp_path)
+    other = write_session(tmp_path, session_id="no-time-in-this-id")
+    child = child_events(parent, other.parent.name)
+    child.parent.parent.mkdir()
+    other.parent.rename(child.parent)
+    child.write_bytes(child.read_bytes().split(b"\n", 1)[1])
+    repair(child, NOW)
+    header = Session.open(child).header
+    assert header.id == "no-time-in-this-id"
+    assert (header.model_extra or {})[SPAWNED]["session"] == SESSION_ID
 
 
 @pytest.mark.parametrize(
