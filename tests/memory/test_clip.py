@@ -1,7 +1,7 @@
 """Clipping long texts to head, failure lines and tail within a budget."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foldline.memory.clip import clip_to_tokens, kept_spans
@@ -24,6 +24,7 @@ SCRIPTS = st.sampled_from(
 )
 
 
+@example([("7", 12), ("漢字", 114), ("7", 11), ("漢字", 66), ("a", 34)], 305)
 @given(
     st.lists(st.tuples(SCRIPTS, st.integers(1, 400)), max_size=8), st.integers(60, 400)
 )

@@ -53,8 +53,14 @@ def clip_to_tokens(text: str, max_tokens: int, index: int) -> str:
         f"[foldline: clipped, about {total - max_tokens} of {total} tokens left out; "
         f"history_read({index}) shows all of entry {index}]"
     )
-    spans = kept_spans(text, max_tokens - estimate_tokens(note) - 1)
-    return joined(text, spans, [note, *("[…]" for _ in spans[2:])])
+    room = max_tokens - estimate_tokens(note) - 1
+    while True:
+        spans = kept_spans(text, room)
+        clipped = joined(text, spans, [note, *("[…]" for _ in spans[2:])])
+        excess = estimate_tokens(clipped) - max_tokens
+        if excess <= 0 or room <= 0:
+            return clipped
+        room -= excess  # digits on both sides of a gap can count more than apart
 
 
 def clip_messages(
