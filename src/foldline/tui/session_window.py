@@ -142,6 +142,9 @@ class SessionWindow(OpensScreens, Protocol):
     def remark(self, text: str) -> None:
         """Show a message in the status row for a few seconds."""
 
+    def tell_front(self, words: str) -> None:
+        """Show a message on the screen in front: the chat, or a screen that covers it."""
+
     def report(self, work: Coroutine[Any, Any, str], group: str) -> None:
         """Run a coroutine and show its result in the status row."""
 

@@ -25,7 +25,6 @@ from foldline.tui.browser.inspector.panels import InspectorPanels
 from foldline.tui.browser.inspector.screen import InspectorScreen, docked_head
 from foldline.tui.browser.inspector.sizes import WindowUse, use_now
 from foldline.tui.keys.bindings import bindings
-from foldline.tui.look.status import HasStatusLine
 from foldline.tui.session_window import SessionWindow
 
 if TYPE_CHECKING:
@@ -186,9 +185,8 @@ class InspectorHost:
         def read(id: str) -> Follower:
             return Follower(child_events(path, id))
 
-        front = self._chat.front
-        say = front.tell if isinstance(front, HasStatusLine) else self._chat.remark
-        open_child(front, read, self._chat.where, say, started)
+        chat = self._chat
+        open_child(chat.front, read, chat.where, chat.tell_front, started)
 
     def refresh(self) -> None:
         """Show new entries and the agent's activity in the open Inspector."""

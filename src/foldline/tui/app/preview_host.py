@@ -11,7 +11,6 @@ from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
 from foldline.tui.browser.draft.state import Drafting, DraftState
-from foldline.tui.look.status import HasStatusLine
 from foldline.tui.session_window import AgentRunner, SessionWindow
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class PreviewHost:
         elif focus or not (self._requested or self._has_proposal()):
             self._state = self._from_plan("manual", focus or None)
             if self._state.plan is None and not self._runner.agent.executor.busy:
-                self._say(self._state.error or NOTHING_TO_COMPACT)
+                self._chat.tell_front(self._state.error or NOTHING_TO_COMPACT)
                 return
             compaction = operations.CompactSession(
                 reason="manual", focus=focus or None, preview=True
@@ -68,14 +67,6 @@ class PreviewHost:
         self._last_screen = self._show(self._current_state())
         # Events that arrive before mounting would be shown only with the next event, which may never come.
         self._last_screen.call_after_refresh(self.draw)
-
-    def _say(self, words: str) -> None:
-        """Show a message on the screen in front: the chat, or the Inspector that covers it."""
-        front = self._chat.front
-        if isinstance(front, HasStatusLine):
-            front.tell(words)
-        else:
-            self._chat.remark(words)
 
     @property
     def _screen(self) -> "InspectorScreen | None":

@@ -176,9 +176,8 @@ class QuestionDock(LinesWidget, can_focus=True):
         if option is None:
             self._chat.remark(NO_RULE)
         else:
-            if (
-                not option.agrees
-            ):  # so that Enter does not agree if this key came too soon
+            # If this key came too soon, the next Enter must not agree.
+            if not option.agrees:
                 self._mark(option)
             self._take(option)
 

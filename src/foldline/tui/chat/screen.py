@@ -33,6 +33,7 @@ from foldline.tui.keys.bindings import bindings
 from foldline.tui.look.lines import LEAST, LineWidget, TooSmall
 from foldline.tui.look.meter import header_row, meter_row
 from foldline.tui.look.status import (
+    HasStatusLine,
     StatusContext,
     hints_row,
     next_change,
@@ -159,6 +160,14 @@ class ChatScreen(SessionScreen[None]):
             self.set_timer(REMARK_SECONDS, partial(self.remark, "")) if text else None
         )
         self.show_status()
+
+    def tell_front(self, words: str) -> None:
+        """Show a message on the screen in front: the chat, or a screen that covers it."""
+        front = self.front
+        if isinstance(front, HasStatusLine):
+            front.tell(words)
+        else:
+            self.remark(words)
 
     @property
     def front(self) -> Screen[Any]:

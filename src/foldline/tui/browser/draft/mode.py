@@ -191,7 +191,7 @@ class DraftMode:
         self._shown = ()
 
     def redraw(self) -> None:
-        """Draw the panels, as far as their content has changed."""
+        """Draw the panels with changed content."""
         state = self.state
         basis = (state.proposal, state.plan, state.held, state.focus)
         if basis != self._shown:
